@@ -1,0 +1,5 @@
+"""pytest-specgate: gates for speculative decoding."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,100 @@
+"""Every error that pytest-specgate raises on purpose, in one tree, factored out so that no import loops.
+
+    SpecgateError
+    ├── LocatedError            something in a file is wrong: path, line, column, what, hint
+    │   ├── SuiteError          a suite file
+    │   ├── PromptError         a prompt file
+    │   └── BaselineError       a baseline file
+    ├── EngineError             an engine cannot start, or cannot do what the case asks for
+    │   ├── MissingPackage      a package that the engine needs is not installed
+    │   └── OutOfMemory         the device or the host ran out of memory
+    ├── InvalidTrace            an engine's own counters contradict themselves
+    ├── Unmeasured              a gate asks for a metric that the engine does not give
+    └── StoreError              a report or baseline could not be read or written as a whole
+
+Every text reads ``where: what — what to do``; the class says who is at fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class SpecgateError(Exception):
+    """Base of all deliberate errors; its text is one line that a user can act on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a text file; ``line`` and ``column`` count from 1, and 0 means "the file as a whole"."""
+
+    path: Path
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """``path:line:column``, shortened to what is known."""
+        parts = [str(self.path)]
+        if self.line:
+            parts.append(str(self.line))
+            if self.column:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+
+class LocatedError(SpecgateError):
+    """A mistake at a place in a file: ``path:line:column: what — hint``."""
+
+    def __init__(self, location: Location, what: str, hint: str) -> None:
+        super().__init__(f"{location}: {what} — {hint}")
+        self.location = location
+        self.what = what
+        self.hint = hint
+
+
+class SuiteError(LocatedError):
+    """A suite file that cannot be understood as it stands."""
+
+
+class PromptError(LocatedError):
+    """A prompt file that cannot be understood as it stands."""
+
+
+class BaselineError(LocatedError):
+    """A baseline file that is broken, of another schema version, or does not hold what is asked of it."""
+
+
+class EngineError(SpecgateError):
+    """An engine cannot start, or cannot do what the case asks for."""
+
+    def __init__(self, engine: str, what: str, hint: str) -> None:
+        super().__init__(f"{engine}: {what} — {hint}")
+        self.engine = engine
+        self.what = what
+        self.hint = hint
+
+
+class MissingPackage(EngineError):
+    """A package that the engine needs is not installed; the hint is the command that installs it."""
+
+
+class OutOfMemory(EngineError):
+    """The device or the host ran out of memory during a case; the next case starts clean."""
+
+
+class InvalidTrace(SpecgateError):
+    """A trace that breaks an identity of :func:`pytest_specgate.records.trace_problems`."""
+
+
+class Unmeasured(SpecgateError):
+    """A gate asks for a metric that this engine does not give: never 0, never a pass."""
+
+    def __init__(self, metric: str, engine: str, hint: str) -> None:
+        super().__init__(f"{metric}: not measured by this engine ({engine}) — {hint}")
+        self.metric = metric
+        self.engine = engine
+
+
+class StoreError(SpecgateError):
+    """A file of ours (report, baseline) could not be read or written as a whole."""

@@ -1,0 +1,106 @@
+"""The names that gates, baselines and reports share, one definition each.
+
+This is a table and nothing more: what a number means, in which unit it is written, and which direction is better.
+How it is computed from traces stands in ``samples/``, how it is judged in ``gates/``. Names follow vLLM, SGLang,
+aiperf and optimum-benchmark where they have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+
+class Unit(Enum):
+    """How a value of a metric is written in a suite and printed in a table; the value itself is in SI base units."""
+
+    RATIO = "x"
+    FRACTION = "%"
+    TOKENS = "tokens"
+    BYTES = "B"
+    SECONDS = "s"
+    RATE = "tokens/s"
+    SCORE = "score"
+
+
+class Better(Enum):
+    """The direction in which a change is an improvement; NEITHER means that both are suspicious."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Family(Enum):
+    """Which module of ``gates/`` judges the metric."""
+
+    SPEEDUP = "speedup"
+    LATENCY = "latency"
+    ACCEPTANCE = "acceptance"
+    MEMORY = "memory"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One gateable number: its name, unit, direction, family and definition."""
+
+    name: str
+    unit: Unit
+    better: Better
+    family: Family
+    definition: str
+
+
+_TABLE = (
+    Metric("speedup", Unit.RATIO, Better.HIGHER, Family.SPEEDUP,
+           "per prompt: time per output token of the reference arm ÷ that of the candidate arm, interleaved; geometric mean"),
+    Metric("decode_speedup", Unit.RATIO, Better.HIGHER, Family.SPEEDUP,
+           "speedup over the tokens after the first chunk and the time after it"),
+    Metric("throughput_speedup", Unit.RATIO, Better.HIGHER, Family.SPEEDUP,
+           "per measured block: output tokens per second of the candidate arm ÷ those of the reference arm"),
+    Metric("ttft", Unit.SECONDS, Better.LOWER, Family.LATENCY,
+           "candidate arm: submission to the first output token"),
+    Metric("tpot", Unit.SECONDS, Better.LOWER, Family.LATENCY,
+           "candidate arm: (latency − ttft) ÷ (output tokens − tokens delivered with the first chunk)"),
+    Metric("itl", Unit.SECONDS, Better.LOWER, Family.LATENCY,
+           "candidate arm: gap between chunks ÷ tokens in the later chunk"),
+    Metric("e2el", Unit.SECONDS, Better.LOWER, Family.LATENCY,
+           "candidate arm: submission to the last token"),
+    Metric("throughput", Unit.RATE, Better.HIGHER, Family.LATENCY,
+           "candidate arm: output tokens per second of wall time of the measured blocks"),
+    Metric("acceptance_rate", Unit.FRACTION, Better.HIGHER, Family.ACCEPTANCE,
+           "Σ accepted ÷ Σ drafted; moves with the draft length"),
+    Metric("conditional_acceptance", Unit.FRACTION, Better.HIGHER, Family.ACCEPTANCE,
+           "Σ accepted ÷ Σ tested; the property of the model pair, free of the draft length"),
+    Metric("acceptance_length", Unit.TOKENS, Better.HIGHER, Family.ACCEPTANCE,
+           "1 + Σ accepted ÷ rounds, the cut round left out; plain decoding is 1.0"),
+    Metric("vram", Unit.BYTES, Better.LOWER, Family.MEMORY,
+           "peak device memory of the candidate arm's own process (NVML, else the allocator's reserved peak)"),
+    Metric("vram_ratio", Unit.RATIO, Better.LOWER, Family.MEMORY,
+           "peak device memory: candidate arm ÷ reference arm, each in its own process"),
+    Metric("host_memory", Unit.BYTES, Better.LOWER, Family.MEMORY,
+           "peak resident memory of the candidate arm's own process on the host"),
+    Metric("host_memory_ratio", Unit.RATIO, Better.LOWER, Family.MEMORY,
+           "peak resident memory on the host: candidate arm ÷ reference arm, each in its own process"),
+    Metric("exact_match", Unit.FRACTION, Better.HIGHER, Family.OUTPUT,
+           "share of prompts whose token ids are identical in both arms"),
+    Metric("length_ratio", Unit.RATIO, Better.NEITHER, Family.OUTPUT,
+           "output tokens of the candidate arm ÷ those of the reference arm"),
+    Metric("token_accounting", Unit.FRACTION, Better.HIGHER, Family.OUTPUT,
+           "share of requests whose ids, usage and budget agree, with nothing after EOS or a stop string"),
+    Metric("chrf", Unit.SCORE, Better.HIGHER, Family.OUTPUT,
+           "chrF of the candidate arm's text against the reference arm's, 0–100, mean over prompts (sacrebleu)"),
+    Metric("bleu", Unit.SCORE, Better.HIGHER, Family.OUTPUT,
+           "sentence BLEU of the candidate arm's text against the reference arm's, 0–100, mean over prompts (sacrebleu)"),
+    Metric("rouge_l", Unit.SCORE, Better.HIGHER, Family.OUTPUT,
+           "ROUGE-L F of the candidate arm's text against the reference arm's, 0–100, mean over prompts (rouge-score)"),
+)
+
+#: Every gateable metric by name, in the order in which reports list them.
+METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _TABLE})
+
+#: What a latency gate may judge; the median is the default.
+STATISTICS = ("mean", "median", "p90", "p95", "p99")

@@ -1,0 +1,372 @@
+"""The values that travel between the layers: frozen, without behaviour beyond their own arithmetic.
+
+``Request`` goes into an engine, a ``Trace`` comes out; two traces of one prompt make a ``Pair``; all pairs of a case,
+its memory passes and what the machine did meanwhile make a ``Measurement``; ``Samples`` are the per-prompt numbers
+drawn from it that a gate judges and a baseline keeps; a ``Verdict`` is what a gate says, with its evidence.
+Times are monotonic nanoseconds inside traces and seconds everywhere else; memory is in bytes. ``None`` means
+*unmeasured* throughout, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Arm(str, Enum):
+    """The target alone, or the target with speculation."""
+
+    REFERENCE = "reference"
+    CANDIDATE = "candidate"
+
+
+class Outcome(str, Enum):
+    """What a gate says: kept, broken, cannot tell, could not measure."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    ERROR = "ERROR"
+
+
+class Capability(str, Enum):
+    """What an engine declares that it can do; a gate or case that needs more is an error, not a zero."""
+
+    ROUNDS = "rounds"
+    BATCH = "batch"
+    SEEDS = "seeds"
+    LOGITS = "logits"
+    STREAMING = "streaming"
+
+
+# --- into an engine ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn. ``temperature == 0`` is greedy; ``top_k == 0`` and ``top_p == 1`` switch a filter off."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    name: str = ""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the next token is the most likely one, so that equal software gives equal text."""
+        return self.temperature == 0.0
+
+    @property
+    def label(self) -> str:
+        """Short and unique within a scenario: its given name, else ``t0``, ``t0.7``."""
+        return self.name or f"t{self.temperature:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message; ``role`` is ``system``, ``user`` or ``assistant``."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One generation to run. ``prompt`` names the turn (``chat-01/2``) and is the unit of pairing."""
+
+    prompt: str
+    messages: tuple[Message, ...]
+    max_tokens: int
+    sampling: Sampling
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+# --- out of an engine -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One target forward after prefill, as the engine counted it.
+
+    ``drafted`` tokens were proposed, the target looked at ``tested`` of them and kept ``accepted``; ``emitted`` were
+    appended to the output, the target's own token included; ``t_ns`` is when they were on the host.
+    """
+
+    drafted: int
+    tested: int
+    accepted: int
+    emitted: int
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Tokens that reached the caller at one instant."""
+
+    t_ns: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One generation by one arm.
+
+    ``rounds`` is None when the engine cannot tell rounds, and for a plain arm. ``prefill_tokens`` is the number of output tokens
+    (0 or 1) that the prefill forward itself emitted. ``usage_tokens`` is the engine's own count of output tokens.
+    ``finish`` is ``eos``, ``stop`` or ``length``.
+    """
+
+    prompt: str
+    arm: Arm
+    token_ids: tuple[int, ...]
+    text: str
+    prompt_tokens: int
+    submit_ns: int
+    chunks: tuple[Chunk, ...]
+    finish: str
+    rounds: tuple[Round, ...] | None = None
+    prefill_tokens: int = 0
+    usage_tokens: int | None = None
+    max_tokens: int = 0
+    eos_ids: tuple[int, ...] = ()
+
+    @property
+    def output_tokens(self) -> int:
+        """Number of output token ids."""
+        return len(self.token_ids)
+
+    @property
+    def seconds(self) -> float:
+        """Submission to the last token."""
+        return (self.chunks[-1].t_ns - self.submit_ns) / 1e9
+
+    @property
+    def ttft_seconds(self) -> float:
+        """Submission to the first output token."""
+        return (self.chunks[0].t_ns - self.submit_ns) / 1e9
+
+
+def trace_problems(trace: Trace) -> tuple[str, ...]:
+    """Every identity that the trace breaks, in words; empty for a valid trace.
+
+    The identities: ``0 <= accepted <= tested <= drafted`` · ``tested <= accepted + 1`` · ``accepted + 1 - cut ==
+    emitted`` with ``cut > 0`` in the last round only · ``prefill + Σ emitted == output tokens`` · chunks add up to the
+    output · times never decrease · something was generated.
+    """
+    problems = []
+    if not trace.token_ids:
+        problems.append("no output token")
+    if not trace.chunks:
+        problems.append("no chunk was delivered")
+    elif sum(chunk.tokens for chunk in trace.chunks) != trace.output_tokens:
+        delivered = sum(chunk.tokens for chunk in trace.chunks)
+        problems.append(f"chunks deliver {delivered} tokens, the output has {trace.output_tokens}")
+    times = (trace.submit_ns, *(chunk.t_ns for chunk in trace.chunks))
+    if any(later < earlier for earlier, later in zip(times, times[1:])):
+        problems.append("chunk times decrease")
+    if trace.rounds is not None:
+        problems.extend(_round_problems(trace, trace.rounds))
+    return tuple(problems)
+
+
+def _round_problems(trace: Trace, rounds: tuple[Round, ...]) -> list[str]:
+    problems = []
+    for number, r in enumerate(rounds, start=1):
+        if not 0 <= r.accepted <= r.tested <= r.drafted:
+            problems.append(f"round {number}: accepted {r.accepted}, tested {r.tested}, drafted {r.drafted} are out of order")
+        if r.tested > r.accepted + 1:
+            problems.append(f"round {number}: tested {r.tested} tokens though only {r.accepted} were accepted")
+        cut = r.accepted + 1 - r.emitted
+        if cut < 0 or (cut > 0 and number < len(rounds)):
+            problems.append(f"round {number}: accepted {r.accepted} but emitted {r.emitted}")
+    emitted = trace.prefill_tokens + sum(r.emitted for r in rounds)
+    if emitted != trace.output_tokens:
+        problems.append(f"rounds emit {emitted} tokens, the output has {trace.output_tokens}")
+    if any(later.t_ns < earlier.t_ns for earlier, later in zip(rounds, rounds[1:])):
+        problems.append("round times decrease")
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReading:
+    """Peak memory of one arm, measured in a process of its own; a part that cannot be measured is None."""
+
+    host_rss: int | None = None
+    max_allocated: int | None = None
+    max_reserved: int | None = None
+    max_process_vram: int | None = None
+    max_global_vram: int | None = None
+    weights_target: int | None = None
+    weights_draft: int | None = None
+    kv_cache: int | None = None
+
+
+# --- a measured case --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both arms on one prompt in one round; ``order`` is ``AB`` when the reference arm ran first, else ``BA``."""
+
+    prompt: str
+    cluster: str
+    round: int
+    order: str
+    reference: Trace
+    candidate: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What absolute numbers depend on and a build does not change: names the baseline folder."""
+
+    device: str
+    count: int
+    dtype: str
+
+    @property
+    def slug(self) -> str:
+        """Folder name: lower case letters, digits, dots and hyphens."""
+        words = f"{self.device} x{self.count} {self.dtype}".lower()
+        kept = "".join(c if c.isalnum() or c == "." else "-" for c in words)
+        return "-".join(part for part in kept.split("-") if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an environment rule saw: its name, whether it held, and the samples that show it."""
+
+    rule: str
+    held: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Everything that one case yielded; judging it needs nothing else but the gate and the baseline.
+
+    ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
+    draft, flags) is what the gate exists to judge and never blocks a comparison.
+    """
+
+    case: str
+    engine_kind: str
+    place: Place
+    workload: Mapping[str, str]
+    subject: Mapping[str, str]
+    pairs: tuple[Pair, ...]
+    greedy: bool
+    memory: Mapping[Arm, MemoryReading] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    warnings: tuple[str, ...] = ()
+    capabilities: frozenset[Capability] = frozenset()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Acceptance counters of one generation, the cut last round left out of everything but ``all_*``.
+
+    ``rounds`` counts target forwards after prefill; ``drafts`` those of them that proposed something.
+    """
+
+    rounds: int
+    drafts: int
+    drafted: int
+    tested: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSamples:
+    """One prompt's numbers over the rounds of a run.
+
+    ``series`` maps a metric to one value per round: natural logs of ratios for the speed-up family, seconds, shares and
+    scores as they are. ``counts`` has one entry per round. ``digest`` names the candidate arm's token ids in the first
+    round, so that equal text is known as equal.
+    """
+
+    prompt: str
+    cluster: str
+    series: Mapping[str, tuple[float, ...]]
+    counts: tuple[Counts, ...] = ()
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The numbers of one case that gates judge and baselines keep. ``scalars`` maps a metric to one value per run."""
+
+    case: str
+    greedy: bool
+    prompts: tuple[PromptSamples, ...]
+    scalars: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A baseline entry: whose numbers they are, for which workload, from which place, and when they were recorded."""
+
+    place: Place
+    workload: Mapping[str, str]
+    subject: Mapping[str, str]
+    recorded: str
+    samples: Samples
+
+
+# --- judged -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its confidence limits in the metric's own unit; equal limits mean that it is exact."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One interim look at the data: rounds seen and what the check said then."""
+
+    rounds: int
+    outcome: Outcome
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question that a gate asked: ``limit``, ``max_drop`` or ``max_rise``, and its answer.
+
+    ``interval`` is what was compared: the metric itself for a limit, the change (ratio now ÷ stored, or difference in
+    the metric's unit) for a drift check. ``required`` is the limit in words.
+    """
+
+    kind: str
+    required: str
+    outcome: Outcome
+    reason: str
+    interval: Interval | None = None
+    looks: tuple[Look, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a gate says, with its evidence. ``reason`` is one sentence; ``advice`` says what to look at or do next."""
+
+    gate: str
+    metric: str
+    case: str
+    outcome: Outcome
+    reason: str
+    advice: str = ""
+    measured: Interval | None = None
+    baseline: Interval | None = None
+    checks: tuple[Check, ...] = ()
+    warnings: tuple[str, ...] = ()
+    location: str = ""
+    softened: str = ""
