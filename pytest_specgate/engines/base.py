@@ -1,0 +1,64 @@
+"""The seam between specgate and whatever generates tokens.
+
+An engine is an adapter for one set-up: the target alone (reference arm) and with speculation (candidate arm). One
+small class makes a user's own decoder gateable: name it ``"my_package.decoder:Mine"`` in a suite, or register it in the
+entry-point group ``specgate.engines``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.suite.model import EngineSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EngineContext:
+    """What an engine is built from.
+
+    ``name`` is the engine's key in the suite, for messages; ``folder`` is where relative model paths start;
+    ``device`` overrides the suite's where it is not None; ``allow_remote_code`` and ``allow_pickle`` are what a person
+    said on the command line.
+    """
+
+    name: str
+    spec: EngineSpec
+    folder: Path
+    device: str | None = None
+    allow_remote_code: bool = False
+    allow_pickle: bool = False
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Generates for both arms. Built from an :class:`EngineContext`; building is cheap, ``start`` loads."""
+
+    capabilities: frozenset[Capability]
+
+    def start(self) -> None:
+        """Load what both arms need; called once. Raises EngineError."""
+
+    def check(self, concurrency: int, greedy: bool) -> None:
+        """Raise EngineError if this engine cannot run such a case, before anything is timed."""
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        """Run all requests at once (as many as the case's concurrency), one trace each, in order. Raises EngineError."""
+
+    def memory(self, arms: Sequence[Arm]) -> MemoryReading:
+        """What is known from inside about the memory that this process used so far for these arms."""
+
+    def place(self) -> Place:
+        """Device, count and dtype."""
+
+    def workload(self) -> Mapping[str, str]:
+        """Content hashes of the target model and tokenizer."""
+
+    def subject(self) -> Mapping[str, str]:
+        """Versions, flags, draft: what is being judged."""
+
+    def close(self) -> None:
+        """Free everything; may be called twice."""

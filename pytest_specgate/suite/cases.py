@@ -1,0 +1,128 @@
+"""From a suite to the cases it measures and the gates that judge each: pure expansion, in YAML order.
+
+A case is engine × scenario × sampling setting × concurrency. It is measured once and judged by every gate whose
+selectors take it in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_specgate.errors import Location, SuiteError
+from pytest_specgate.records import Sampling
+from pytest_specgate.suite.model import EngineSpec, GateSpec, ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.prompts import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate of a suite with the place where it is written."""
+
+    spec: GateSpec
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario with its conversations loaded."""
+
+    name: str
+    spec: ScenarioSpec
+    location: Location
+    conversations: tuple[Conversation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite file, understood: its model, its prompts, and where each part is written."""
+
+    path: Path
+    name: str
+    spec: SuiteSpec
+    scenarios: tuple[Scenario, ...]
+    gates: tuple[Gate, ...]
+    engine_locations: dict[str, Location]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is measured once: one engine on one scenario at one sampling setting and concurrency."""
+
+    engine: str
+    engine_spec: EngineSpec
+    scenario: Scenario
+    sampling: Sampling
+    concurrency: int
+    gates: tuple[Gate, ...]
+
+    @property
+    def slug(self) -> str:
+        """``short-qa-t0-c1``: the case's name within its engine."""
+        return f"{self.scenario.name}-{self.sampling.label}-c{self.concurrency}"
+
+    @property
+    def id(self) -> str:
+        """``smollm2+draft::short-qa-t0-c1``: the case's name within its suite."""
+        return f"{self.engine}::{self.slug}"
+
+
+def gate_id(gate: Gate, case: Case) -> str:
+    """``speedup[short-qa-t0-c1]``: the test's name under its engine."""
+    return f"{gate.spec.label}[{case.slug}]"
+
+
+def expand(suite: Suite) -> tuple[Case, ...]:
+    """Every case of the suite that at least one gate judges.
+
+    Raises SuiteError where two gates would carry the same id, or a gate selects nothing.
+    """
+    cases = tuple(case for case in _all_cases(suite) if case.gates)
+    _refuse_duplicates(cases)
+    _refuse_idle_gates(suite, cases)
+    return cases
+
+
+def _all_cases(suite: Suite) -> list[Case]:
+    cases = []
+    for engine, engine_spec in suite.spec.engines.items():
+        for scenario in suite.scenarios:
+            if scenario.spec.engines and engine not in scenario.spec.engines:
+                continue
+            gates = tuple(gate for gate in suite.gates if _selects(gate.spec, engine, scenario.name))
+            for sampling_spec in scenario.spec.sampling:
+                fields = sampling_spec.model_dump()
+                sampling = Sampling(**{**fields, "name": fields["name"] or ""})
+                for concurrency in scenario.spec.concurrency:
+                    cases.append(Case(engine, engine_spec, scenario, sampling, concurrency, gates))
+    return cases
+
+
+def _selects(spec: GateSpec, engine: str, scenario: str) -> bool:
+    return (not spec.engines or engine in spec.engines) and (not spec.scenarios or scenario in spec.scenarios)
+
+
+def _refuse_duplicates(cases: tuple[Case, ...]) -> None:
+    seen: dict[tuple[str, str], Gate] = {}
+    for case in cases:
+        for gate in case.gates:
+            key = (case.engine, gate_id(gate, case))
+            if key in seen:
+                raise SuiteError(
+                    gate.location,
+                    f"{gate.spec.label} judges {case.id} twice (also at line {seen[key].location.line})",
+                    "narrow one of the two with 'engines' or 'scenarios', or give the sampling settings a 'name'",
+                )
+            seen[key] = gate
+
+
+def _refuse_idle_gates(suite: Suite, cases: tuple[Case, ...]) -> None:
+    used = {id(gate) for case in cases for gate in case.gates}
+    for gate in suite.gates:
+        if id(gate) not in used:
+            raise SuiteError(
+                gate.location,
+                f"{gate.spec.label} judges no case: its engines and scenarios never meet",
+                "widen 'engines' or 'scenarios' of this gate, or of the scenario",
+            )

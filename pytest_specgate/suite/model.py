@@ -1,0 +1,254 @@
+"""A suite as a frozen value: what a user may write, with units parsed and defaults filled in.
+
+These models are the single source of the YAML format: parsing, the JSON Schema that editors use, and the reference in
+the documentation all come from them. They know nothing about files; positions are kept beside them by ``suite.load``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from enum import Enum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pytest_specgate import units
+from pytest_specgate.metrics import METRICS, Family, Metric
+
+FORMAT_VERSION = 1
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=60)]
+
+
+class Strict(BaseModel):
+    """Base of all parts: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+
+class Tier(str, Enum):
+    """How often a suite is meant to run; a run takes its tier and the lower ones."""
+
+    SMOKE = "smoke"
+    FULL = "full"
+    NIGHTLY = "nightly"
+
+
+class Policy(str, Enum):
+    """What an undecided gate does to the build: nothing (guard), or fail it (prove)."""
+
+    GUARD = "guard"
+    PROVE = "prove"
+
+
+class Category(str, Enum):
+    """The kind of task that a scenario stands for."""
+
+    CHAT = "chat"
+    QA = "qa"
+    SUMMARIZATION = "summarization"
+    CODE = "code"
+    LONG_FORM = "long-form"
+    MATH = "math"
+    RAG = "rag"
+    TRANSLATION = "translation"
+
+
+class Requires(Strict):
+    """What a machine must have; where it has not, the suite is skipped with the reason."""
+
+    device: Literal["cpu", "cuda", "mps"] | None = None
+    memory: int | None = Field(None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"')
+    package: tuple[str, ...] = Field((), description="importable package, or a list of them")
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _memory(cls, value: object) -> int | None:
+        return None if value is None else units.parse_bytes(value)
+
+    @field_validator("package", mode="before")
+    @classmethod
+    def _package(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+
+class Method(str, Enum):
+    """How the candidate arm drafts."""
+
+    DRAFT_MODEL = "draft_model"
+    PROMPT_LOOKUP = "prompt_lookup"
+    EARLY_EXIT = "early_exit"
+    UNIVERSAL = "universal"
+    MTP = "mtp"
+    DFLASH = "dflash"
+
+
+class Candidate(Strict):
+    """The speculative arm: a drafting method and its parameters."""
+
+    method: Method
+    draft: str | None = Field(None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference")
+    num_draft_tokens: int = Field(4, ge=1, le=128, description="tokens drafted per round, kept constant")
+    max_ngram: int = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
+    exit_layer: int | None = Field(None, ge=1, description="early_exit: layer after which the draft is read")
+    dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
+    allow_mixed_precision: bool = Field(False, description="permit a draft in another precision than the target")
+    options: dict[str, object] = Field(default_factory=dict, description="further settings of the method, passed through")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Candidate:
+        needs_draft = self.method in (Method.DRAFT_MODEL, Method.UNIVERSAL, Method.DFLASH)
+        if needs_draft and not self.draft:
+            raise ValueError(f"method {self.method.value} needs a draft model — add 'draft: PATH or Hub id'")
+        if self.draft and not needs_draft:
+            raise ValueError(f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model")
+        if self.method is Method.EARLY_EXIT and self.exit_layer is None:
+            raise ValueError("method early_exit needs 'exit_layer' — give the layer at which the draft is read")
+        return self
+
+
+class EngineSpec(Strict):
+    """A set-up of target and candidate: which adapter runs it, and with what."""
+
+    kind: str = Field("transformers", description='adapter: transformers, scripted, or "package.module:Class"')
+    target: str | None = Field(None, description="target model: Hub id, local directory, GGUF file or pkg:// reference")
+    candidate: Candidate | None = None
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    dtype: Literal["auto", "float32", "float16", "bfloat16", "float64"] = "auto"
+    attention: str = Field("auto", description="attention implementation as transformers names it")
+    quantization: dict[str, object] = Field(default_factory=dict, description="quantization settings as transformers takes them")
+    threads: int | None = Field(None, ge=1, description="CPU threads of both arms; default: all cores that the process may use")
+    options: dict[str, object] = Field(default_factory=dict, description="keyword arguments for a user's own adapter")
+
+
+class SamplingSpec(Strict):
+    """How tokens are drawn."""
+
+    temperature: float = Field(0.0, ge=0, le=10)
+    top_k: int = Field(0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    seed: int = Field(0, ge=0)
+    name: Name | None = None
+
+
+class Prompts(Strict):
+    """Which prompts of a file: all, the first ``limit``, or those named."""
+
+    file: str
+    limit: int | None = Field(None, ge=1)
+    only: tuple[str, ...] = ()
+
+
+class ScenarioSpec(Strict):
+    """Prompts and generation parameters at one or more sampling settings and concurrencies."""
+
+    category: Category
+    prompts: Prompts
+    max_tokens: int = Field(64, ge=1)
+    sampling: tuple[SamplingSpec, ...] = Field((SamplingSpec(),), min_length=1)
+    concurrency: tuple[Annotated[int, Field(ge=1)], ...] = Field((1,), min_length=1)
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = Field(False, description="generate past the end of text; distorts acceptance and is warned about")
+    engines: tuple[Name, ...] = Field((), description="engines that run this scenario; default: all")
+
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _prompts(cls, value: object) -> object:
+        return {"file": value} if isinstance(value, str) else value
+
+
+class MeasureSpec(Strict):
+    """How much is measured."""
+
+    rounds: int = Field(2, ge=1, le=64, description="times that every prompt is run by both arms")
+    warmup: int = Field(2, ge=1, le=50, description="least number of warm-up generations per arm")
+    budget: float | None = Field(None, description='most time for one case, e.g. "90 s"')
+    memory: bool = Field(True, description="measure each arm's memory in a process of its own")
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _budget(cls, value: object) -> float | None:
+        return None if value is None else units.parse_seconds(value)
+
+
+class Waiver(Strict):
+    """A failure that is known and accepted until a date."""
+
+    reason: str = Field(min_length=3)
+    until: datetime.date
+
+
+class GateSpec(Strict):
+    """One metric and what is demanded of it: a limit, an allowed change from the stored baseline, or both."""
+
+    metric: str
+    limit: units.Limit | None = Field(None, description='">=1.3x", "<=6 GiB", "1.0x..1.6x"')
+    max_drop: units.Allowance | None = Field(None, description='"5%", "0.05", "5% + 64 MiB"')
+    max_rise: units.Allowance | None = Field(None, description="as max_drop, upwards")
+    statistic: Literal["mean", "median", "p90", "p95", "p99"] = Field("median", description="latency metrics: what is judged")
+    engines: tuple[Name, ...] = ()
+    scenarios: tuple[Name, ...] = ()
+    policy: Policy | None = None
+    on_fail: Literal["fail", "warn"] = "fail"
+    waive: Waiver | None = None
+    population: bool = Field(False, description='judge "prompts like these" instead of "these prompts"')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_units(cls, data: object) -> object:
+        if not isinstance(data, dict) or not isinstance(data.get("metric"), str):
+            return data
+        metric = METRICS.get(data["metric"])
+        if metric is None:
+            return data
+        parsers = {"limit": units.parse_limit, "max_drop": units.parse_allowance, "max_rise": units.parse_allowance}
+        return {key: parsers[key](value, metric.unit) if key in parsers and value is not None else value
+                for key, value in data.items()}
+
+    @field_validator("metric")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in METRICS:
+            raise ValueError(f"unknown metric {value!r}{units.did_you_mean(value, METRICS)} — choose one of: {', '.join(METRICS)}")
+        return value
+
+    @model_validator(mode="after")
+    def _demands_something(self) -> GateSpec:
+        if self.limit is None and self.max_drop is None and self.max_rise is None:
+            raise ValueError("a gate without a demand — give limit, max_drop or max_rise")
+        if self.statistic != "median" and self.info.family is not Family.LATENCY:
+            raise ValueError(f"{self.metric} has no statistic {self.statistic!r} — remove 'statistic'; it is for latency metrics")
+        return self
+
+    @property
+    def info(self) -> Metric:
+        """The metric's definition, unit and direction."""
+        return METRICS[self.metric]
+
+    @property
+    def label(self) -> str:
+        """``speedup``, or ``ttft.p95`` for another statistic than the median."""
+        return self.metric if self.statistic == "median" else f"{self.metric}.{self.statistic}"
+
+    @property
+    def compares(self) -> bool:
+        """Whether judging needs a stored baseline."""
+        return self.max_drop is not None or self.max_rise is not None
+
+
+class SuiteSpec(Strict):
+    """A whole suite file."""
+
+    specgate: Literal[1] = Field(description="version of the suite format")
+    extends: str | None = Field(None, description="suite file whose keys are the defaults of this one")
+    name: Name | None = Field(None, description="default: the file's name without its endings")
+    description: str = ""
+    tier: Tier = Tier.SMOKE
+    requires: Requires = Requires()
+    policy: Policy = Policy.GUARD
+    engines: dict[Name, EngineSpec] = Field(min_length=1)
+    scenarios: dict[Name, ScenarioSpec] = Field(min_length=1)
+    measure: MeasureSpec = MeasureSpec()
+    gates: tuple[GateSpec, ...] = Field(min_length=1)
+
+

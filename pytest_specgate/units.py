@@ -1,0 +1,157 @@
+"""Quantities as people write them: "6 GiB", "1.8x", "95%", "250 ms", "5% + 64 MiB"; parsed to SI base units, and printed.
+
+Parsers take what YAML gives (a string, or a bare number in the metric's own unit) and raise ValueError whose text is
+``what — what to do``; the suite loader adds file, line and column.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pytest_specgate.metrics import Unit
+
+_BYTES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_SUFFIXES: dict[Unit, dict[str, float]] = {
+    Unit.RATIO: {"": 1.0, "x": 1.0, "×": 1.0},
+    Unit.FRACTION: {"": 1.0, "%": 0.01},
+    Unit.TOKENS: {"": 1.0, "tokens": 1.0},
+    Unit.BYTES: {"": 1.0, **_BYTES},
+    Unit.SECONDS: _SECONDS,
+    Unit.RATE: {"": 1.0, "tokens/s": 1.0, "tok/s": 1.0},
+    Unit.SCORE: {"": 1.0},
+}
+_EXAMPLES = {
+    Unit.RATIO: "1.3x",
+    Unit.FRACTION: "95% or 0.95",
+    Unit.TOKENS: "2.4",
+    Unit.BYTES: "6 GiB",
+    Unit.SECONDS: "250 ms",
+    Unit.RATE: "20 tokens/s",
+    Unit.SCORE: "95",
+}
+_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An absolute demand: ``low <= value <= high``, either side None where open; ``text`` is what the user wrote."""
+
+    low: float | None
+    high: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A tolerated change from a stored value: a relative part, an absolute part in the metric's unit, or their sum."""
+
+    relative: float
+    absolute: float
+    text: str
+
+    def of(self, stored: float) -> float:
+        """The tolerated change in the metric's unit, for this stored value."""
+        return self.relative * abs(stored) + self.absolute
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'speedup'?"`` for a near miss, else an empty string."""
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def parse_quantity(value: object, unit: Unit) -> float:
+    """A finite number in the unit's base; "%" is accepted for fractions only, and bare seconds are refused."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ValueError(f"expected a quantity, got {value!r} — write it like {_EXAMPLES[unit]}")
+    match = _NUMBER.match(str(value))
+    if match is None or not math.isfinite(float(match[1])):
+        raise ValueError(f"{value!r} is no quantity — write it like {_EXAMPLES[unit]}")
+    suffixes = _SUFFIXES[unit]
+    suffix = match[2].lower()
+    if suffix not in suffixes:
+        given = f"unit {match[2]!r}" if match[2] else "a number without a unit"
+        raise ValueError(f"{given} does not fit here: {value!r} — write it like {_EXAMPLES[unit]}")
+    return float(match[1]) * suffixes[suffix]
+
+
+def parse_bytes(value: object) -> int:
+    """``"6 GiB"`` → bytes, positive."""
+    number = int(parse_quantity(value, Unit.BYTES))
+    if number <= 0:
+        raise ValueError(f"{value!r} is not positive — write it like 6 GiB")
+    return number
+
+
+def parse_seconds(value: object) -> float:
+    """``"90 s"`` → seconds, positive; a bare number is taken as seconds."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = f"{value} s"
+    seconds = parse_quantity(value, Unit.SECONDS)
+    if seconds <= 0:
+        raise ValueError(f"{value!r} is not positive — write it like 90 s")
+    return seconds
+
+
+def parse_limit(value: object, unit: Unit) -> Limit:
+    """``">=1.3x"``, ``"<=6 GiB"``, ``"==100%"``, ``"1.0x..1.6x"`` → Limit."""
+    if isinstance(value, Limit):
+        return value
+    example = _EXAMPLES[unit].split(" or ")[0]
+    text = value.strip() if isinstance(value, str) else ""
+    if text[:2] in (">=", "<=", "=="):
+        number = parse_quantity(text[2:], unit)
+        low = None if text.startswith("<=") else number
+        high = None if text.startswith(">=") else number
+        return Limit(low, high, text)
+    if ".." in text:
+        first, last = (parse_quantity(part, unit) for part in text.split("..", 1))
+        if first > last:
+            raise ValueError(f"range {text!r} runs backwards — write the smaller bound first")
+        return Limit(first, last, text)
+    raise ValueError(f"limit {value!r} does not say a direction — write '>={example}', '<={example}' or 'LOW..HIGH'")
+
+
+def parse_allowance(value: object, unit: Unit) -> Allowance:
+    """``"5%"``, ``"0.05"``, ``"5% + 64 MiB"`` → Allowance; for a fraction, "5%" is relative and "0.05" absolute."""
+    if isinstance(value, Allowance):
+        return value
+    relative = absolute = 0.0
+    for part in str(value).split("+"):
+        stripped = part.strip()
+        if stripped.endswith("%"):
+            relative += parse_quantity(stripped, Unit.FRACTION)
+        else:
+            absolute += parse_quantity(stripped, unit)
+    if relative < 0 or absolute < 0 or relative >= 1:
+        raise ValueError(f"allowed change {value!r} is out of range — write something from 0 up to below 100%, such as 5%")
+    return Allowance(relative, absolute, str(value).strip())
+
+
+def format_value(value: float | None, unit: Unit) -> str:
+    """Four significant figures at most, with the unit, as a table shows it."""
+    if value is None or math.isnan(value):
+        return "unmeasured"
+    if unit is Unit.BYTES:
+        return _scaled(value, ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")), "B")
+    if unit is Unit.SECONDS:
+        return _scaled(value, ((60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs")), "s")
+    if unit is Unit.FRACTION:
+        return f"{value * 100:.1f}%"
+    if unit is Unit.RATIO:
+        return f"{value:.3f}x"
+    if unit is Unit.RATE:
+        return f"{value:.1f} tokens/s"
+    return f"{value:.2f}"
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...], base: str) -> str:
+    for size, name in steps:
+        if abs(value) >= size:
+            return f"{value / size:.4g} {name}"
+    return f"{value:.4g} {base}"
