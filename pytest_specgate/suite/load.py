@@ -1,0 +1,115 @@
+"""From a file to a Suite: read, lay over its bases, fill in the environment, validate, check names, load prompts.
+
+Every mistake is a SuiteError (or PromptError) at its line and column; of several mistakes the first in the file is
+told. Nothing is imported or opened beyond the suite, its bases and its prompt files, all of which must lie in the
+suite's folder or the root. Positions and messages name files relative to the root.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as Environment
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pytest_specgate.errors import Location, SuiteError
+from pytest_specgate.suite.cases import Gate, Scenario, Suite
+from pytest_specgate.suite.explain import suite_error
+from pytest_specgate.suite.extends import inside, read_with_bases
+from pytest_specgate.suite.model import ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.nodes import Mapping, find, plain
+from pytest_specgate.suite.prompts import PromptFiles, load_prompts
+from pytest_specgate.suite.substitute import substitute
+from pytest_specgate.units import did_you_mean
+
+
+def load_suite(
+    path: Path,
+    root: Path,
+    environ: Environment[str, str] = os.environ,
+    prompt_files: PromptFiles | None = None,
+) -> Suite:
+    """The suite at ``path``; ``root`` is the project's folder. Pass one ``prompt_files`` to read shared prompts once.
+
+    Raises SuiteError and PromptError.
+    """
+    root = root.resolve()
+    path = path.resolve()
+    files = prompt_files if prompt_files is not None else PromptFiles(root)
+    folders = (path.parent, root)
+    tree = substitute(read_with_bases(path, folders, lambda file: shown(file, root)), environ)
+    try:
+        spec = SuiteSpec.model_validate(plain(tree))
+    except ValidationError as error:
+        raise suite_error(error, tree, SuiteSpec) from None
+    _check_selectors(spec, tree)
+    scenarios = tuple(
+        _scenario(name, scenario, tree, folders, root, files) for name, scenario in spec.scenarios.items()
+    )
+    return Suite(
+        path=path,
+        name=spec.name or path.name.split(".")[0],
+        spec=spec,
+        scenarios=scenarios,
+        gates=tuple(Gate(gate, _at(tree, "gates", index)) for index, gate in enumerate(spec.gates)),
+        engine_locations={name: _key(tree, "engines", name) for name in spec.engines},
+        warnings=_warnings(scenarios),
+    )
+
+
+def shown(path: Path, root: Path) -> Path:
+    """A path as messages write it: relative to the root where it lies inside, else as it is."""
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def _at(tree: Mapping, *steps: str | int) -> Location:
+    return find(tree, steps)[1]
+
+
+def _key(tree: Mapping, *steps: str) -> Location:
+    return find(tree, (*steps, "[key]"))[1]
+
+
+def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:
+    for name, scenario in spec.scenarios.items():
+        _refuse_unknown("engine", scenario.engines, spec.engines, tree, ("scenarios", name, "engines"))
+    for index, gate in enumerate(spec.gates):
+        _refuse_unknown("engine", gate.engines, spec.engines, tree, ("gates", index, "engines"))
+        _refuse_unknown("scenario", gate.scenarios, spec.scenarios, tree, ("gates", index, "scenarios"))
+
+
+def _refuse_unknown(
+    kind: str, chosen: tuple[str, ...], known: Environment[str, object], tree: Mapping, steps: tuple[str | int, ...]
+) -> None:
+    for index, name in enumerate(chosen):
+        if name not in known:
+            where = _at(tree, *steps, index)
+            raise SuiteError(where, f"no {kind} {name!r}{did_you_mean(name, known)}", f"choose among: {', '.join(known)}")
+
+
+def _scenario(
+    name: str, spec: ScenarioSpec, tree: Mapping, folders: tuple[Path, ...], root: Path, files: PromptFiles
+) -> Scenario:
+    steps = ("scenarios", name, "prompts", "file")
+    where = _at(tree, *steps)
+    # A base's prompts are named from where the base lies.
+    written_in = (root / where.path).parent
+    try:
+        path = (written_in / spec.prompts.file).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SuiteError(where, f"{spec.prompts.file!r} is no usable path: {error}", "name a prompt file") from error
+    if not inside(path, folders):
+        hint = "move it into the suite's folder or the project's root"
+        raise SuiteError(where, f"prompt file {spec.prompts.file!r} lies outside the project", hint)
+    conversations = load_prompts(path, spec.prompts, where, files)
+    return Scenario(name, spec, _key(tree, "scenarios", name), conversations)
+
+
+def _warnings(scenarios: tuple[Scenario, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{scenario.location}: scenario {scenario.name!r} ignores the end of text, which distorts acceptance — "
+        "remove 'ignore_eos' unless a fixed length is what you measure"
+        for scenario in scenarios
+        if scenario.spec.ignore_eos
+    )
