@@ -22,7 +22,8 @@ class EngineContext:
 
     ``name`` is the engine's key in the suite, for messages; ``folder`` is where relative model paths start;
     ``device`` overrides the suite's where it is not None; ``allow_remote_code`` and ``allow_pickle`` are what a person
-    said on the command line.
+    said on the command line. ``arms`` are those to prepare: a memory pass prepares one, so that a reference arm does not
+    load the draft.
     """
 
     name: str
@@ -31,6 +32,7 @@ class EngineContext:
     device: str | None = None
     allow_remote_code: bool = False
     allow_pickle: bool = False
+    arms: tuple[Arm, ...] = (Arm.REFERENCE, Arm.CANDIDATE)
 
 
 @runtime_checkable
