@@ -1,0 +1,48 @@
+"""From conversations to requests: later turns carry the target's own earlier answers.
+
+Both arms are asked exactly the same thing: the history of a turn is what the *reference* arm answered in the first
+round. A candidate that diverges early would otherwise be judged on other prompts than the target from then on, and
+later rounds on other prompts than the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_specgate.records import Message, Request, Trace
+from pytest_specgate.suite.cases import Case
+from pytest_specgate.suite.prompts import Conversation
+
+
+@dataclass(slots=True)
+class Dialogue:
+    """Requests of one case; grows by the reference arm's answers during the first round."""
+
+    case: Case
+    answers: dict[str, str] = field(default_factory=dict)
+
+    def request(self, conversation: Conversation, turn: int) -> Request:
+        """The request for a turn (from 0); the answers to all earlier turns must have been remembered."""
+        messages = [Message("system", conversation.system)] if conversation.system else []
+        for earlier in range(turn):
+            messages.append(Message("user", conversation.turns[earlier]))
+            messages.append(Message("assistant", self.answers[turn_name(conversation, earlier)]))
+        messages.append(Message("user", conversation.turns[turn]))
+        spec = self.case.scenario.spec
+        return Request(
+            prompt=turn_name(conversation, turn),
+            messages=tuple(messages),
+            max_tokens=spec.max_tokens,
+            sampling=self.case.sampling,
+            stop=spec.stop,
+            ignore_eos=spec.ignore_eos,
+        )
+
+    def remember(self, trace: Trace) -> None:
+        """Keep the reference arm's first answer to a turn."""
+        self.answers.setdefault(trace.prompt, trace.text)
+
+
+def turn_name(conversation: Conversation, turn: int) -> str:
+    """``qa-03`` for a single turn, ``chat-01/2`` for the second of several."""
+    return conversation.id if len(conversation.turns) == 1 else f"{conversation.id}/{turn + 1}"

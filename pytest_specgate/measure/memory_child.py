@@ -1,0 +1,65 @@
+"""The child process of the memory pass: read an order from standard input, run one arm, print its peak as JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.registry import create
+from pytest_specgate.errors import SpecgateError
+from pytest_specgate.measure.memory import MARK
+from pytest_specgate.records import Arm, MemoryReading, Message, Request, Sampling
+from pytest_specgate.suite.model import EngineSpec
+
+
+def decode_context(data: dict[str, Any]) -> EngineContext:
+    """The inverse of ``memory.encode_context``."""
+    spec = EngineSpec.model_validate(data["spec"])
+    arms = tuple(Arm(arm) for arm in data["arms"])
+    return EngineContext(**{**data, "spec": spec, "folder": Path(data["folder"]), "arms": arms})
+
+
+def decode_request(data: dict[str, Any]) -> Request:
+    """The inverse of ``dataclasses.asdict`` on a request."""
+    messages = tuple(Message(**message) for message in data["messages"])
+    return Request(**{**data, "messages": messages, "sampling": Sampling(**data["sampling"]), "stop": tuple(data["stop"])})
+
+
+def peak_resident_bytes() -> int:
+    """Peak resident memory of this process; Linux counts in KiB, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def run(order: dict[str, Any]) -> MemoryReading:
+    """Start the one arm, generate, and read what the engine and the operating system say."""
+    engine = create(decode_context(order["context"]))
+    arms = [Arm(arm) for arm in order["context"]["arms"]]
+    engine.start()
+    try:
+        for request in order["requests"]:
+            engine.generate([decode_request(request)], arms[0])
+        reading = engine.memory(arms)
+    finally:
+        engine.close()
+    return reading if reading.host_rss is not None else replace(reading, host_rss=peak_resident_bytes())
+
+
+def main() -> int:
+    """Print the reading, or the error's one line on standard error."""
+    try:
+        reading = run(json.load(sys.stdin))
+    except SpecgateError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{MARK}{json.dumps(asdict(reading))}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Measure one case: warm up, run both arms interleaved round by round, and put down what came of it.
+
+This module knows the order of things and nothing about judging: after each round it asks ``decided`` whether more is
+needed. It raises what engines raise; a trace that contradicts itself is left for the reduction to refuse.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pytest_specgate.engines.base import Engine
+from pytest_specgate.measure.dialogue import Dialogue
+from pytest_specgate.measure.environment import Observed, examine
+from pytest_specgate.measure.host import HostReading, available_cores, foreign_cores, read_host
+from pytest_specgate.measure.schedule import blocks, order
+from pytest_specgate.records import Arm, Finding, Measurement, Pair, Request, Trace
+from pytest_specgate.suite.cases import Case
+from pytest_specgate.suite.prompts import Conversation, prompts_hash
+
+#: Warm-up goes on until a call is within this factor of the fastest so far, or the patience is used up.
+SETTLED = 1.25
+WARMUP_PATIENCE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much to measure, and whom to tell. ``decided`` sees the pairs so far after each full round."""
+
+    rounds: int
+    warmup: int
+    budget_seconds: float | None
+    decided: Callable[[Sequence[Pair]], bool]
+    progress: Callable[[str], None]
+
+
+def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
+    """Both arms on every prompt of the case; broken environment rules are given a second chance.
+
+    The engine must be started. Raises EngineError (OutOfMemory among them) from the engine.
+    """
+    engine.check(case.concurrency, case.sampling.greedy)
+    started = time.monotonic()
+    _warm_up(engine, case, plan.warmup)
+    pairs, findings, warnings = _observe(engine, case, plan)
+    if broken := [finding for finding in findings if not finding.held]:
+        plan.progress(f"{case.id}: {broken[0].rule} broken ({broken[0].detail}); measuring once more")
+        pairs, findings, warnings = _observe(engine, case, plan)
+    return Measurement(
+        case=case.id,
+        engine_kind=case.engine_spec.kind,
+        place=engine.place(),
+        workload=workload(engine, case),
+        subject=dict(engine.subject()),
+        pairs=tuple(pairs),
+        greedy=case.sampling.greedy,
+        findings=findings,
+        warnings=warnings,
+        capabilities=engine.capabilities,
+        seconds=time.monotonic() - started,
+    )
+
+
+def workload(engine: Engine, case: Case) -> dict[str, str]:
+    """What keys the baseline entry: prompts, generation parameters, content of target and tokenizer."""
+    spec, sampling = case.scenario.spec, case.sampling
+    return {
+        **engine.workload(),
+        "prompts": prompts_hash(case.scenario.conversations),
+        "max_tokens": str(spec.max_tokens),
+        "sampling": f"temperature={sampling.temperature:g} top_k={sampling.top_k} top_p={sampling.top_p:g} seed={sampling.seed}",
+        "stop": repr(spec.stop),
+        "ignore_eos": str(spec.ignore_eos).lower(),
+        "concurrency": str(case.concurrency),
+    }
+
+
+def _warm_up(engine: Engine, case: Case, least: int) -> None:
+    """Run each arm on the case's own prompts until its time per token settles: compilation and caches never count."""
+    dialogue = Dialogue(case)
+    first_block = next(blocks(case.scenario.conversations, case.concurrency))
+    requests = [dialogue.request(conversation, 0) for conversation in first_block]
+    for arm in Arm:
+        fastest = float("inf")
+        for call in range(max(least, WARMUP_PATIENCE)):
+            traces = engine.generate(requests, arm)
+            cost = max(trace.seconds / max(trace.output_tokens, 1) for trace in traces)
+            fastest = min(fastest, cost)
+            if call + 1 >= least and cost <= SETTLED * fastest:
+                break
+
+
+def _observe(engine: Engine, case: Case, plan: Plan) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...]]:
+    before = read_host()
+    pairs, warnings = _rounds(engine, case, plan)
+    on_cpu = not engine.place().dtype or "cuda" not in engine.subject().get("device", "cpu")
+    observed = _observed(pairs, before, read_host(), on_cpu=on_cpu)
+    return pairs, examine(observed), warnings
+
+
+def _observed(pairs: list[Pair], before: HostReading, after: HostReading, *, on_cpu: bool) -> Observed:
+    if not on_cpu:
+        return Observed(pairs)
+    return Observed(pairs, foreign_cores(before, after), available_cores())
+
+
+def _rounds(engine: Engine, case: Case, plan: Plan) -> tuple[list[Pair], tuple[str, ...]]:
+    dialogue, pairs = Dialogue(case), []
+    started = time.monotonic()
+    for number in range(plan.rounds):
+        pairs += _one_round(engine, dialogue, number, _Meter(case, plan, started, number))
+        elapsed = time.monotonic() - started
+        if number + 1 == plan.rounds or plan.decided(pairs):
+            break
+        if plan.budget_seconds is not None and elapsed * (number + 2) / (number + 1) > plan.budget_seconds:
+            done = number + 1
+            return pairs, (f"stopped after {done} of {plan.rounds} rounds: the budget of {plan.budget_seconds:g} s is used up",)
+    return pairs, ()
+
+
+def _one_round(engine: Engine, dialogue: Dialogue, number: int, meter: _Meter) -> list[Pair]:
+    """Every turn of every conversation once by both arms, ``concurrency`` conversations at a time."""
+    pairs: list[Pair] = []
+    block_number = 0
+    for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
+        for turn in range(max(len(conversation.turns) for conversation in block)):
+            talking = [conversation for conversation in block if turn < len(conversation.turns)]
+            requests = [dialogue.request(conversation, turn) for conversation in talking]
+            in_order = order(block_number, number)
+            traces = _both_arms(engine, requests, in_order)
+            for conversation, reference, candidate in zip(talking, traces[Arm.REFERENCE], traces[Arm.CANDIDATE]):
+                dialogue.remember(reference)
+                pairs.append(Pair(reference.prompt, conversation.id, number, in_order, reference, candidate))
+            block_number += 1
+            meter.tick(traces)
+    return pairs
+
+
+def _both_arms(engine: Engine, requests: Sequence[Request], in_order: str) -> dict[Arm, list[Trace]]:
+    arms = (Arm.REFERENCE, Arm.CANDIDATE) if in_order == "AB" else (Arm.CANDIDATE, Arm.REFERENCE)
+    return {arm: engine.generate(requests, arm) for arm in arms}
+
+
+@dataclass(slots=True)
+class _Meter:
+    """Turns finished blocks into progress lines: case, round, tokens per second of each arm, time left."""
+
+    case: Case
+    plan: Plan
+    started: float
+    round: int
+    done: int = 0
+
+    def tick(self, traces: dict[Arm, list[Trace]]) -> None:
+        self.done += len(traces[Arm.REFERENCE])
+        turns = sum(len(c.turns) for c in self.case.scenario.conversations)
+        share = (self.round * turns + self.done) / (self.plan.rounds * turns)
+        left = (time.monotonic() - self.started) * (1 - share) / share
+        speeds = " against ".join(f"{_tokens_per_second(traces[arm]):.1f}" for arm in (Arm.CANDIDATE, Arm.REFERENCE))
+        self.plan.progress(
+            f"{self.case.id}: round {self.round + 1}/{self.plan.rounds}, prompt {self.done}/{turns}, "
+            f"{speeds} tokens/s, {left:.0f} s left"
+        )
+
+
+def _tokens_per_second(traces: Sequence[Trace]) -> float:
+    seconds = max(trace.seconds for trace in traces)
+    return sum(trace.output_tokens for trace in traces) / seconds if seconds > 0 else 0.0
+

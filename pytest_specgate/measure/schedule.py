@@ -1,0 +1,22 @@
+"""Who runs when: arms alternate block by block, and their order alternates by block and by round (ABBA).
+
+Over two rounds every block has been run in both orders, so linear drift and a penalty for going first cancel
+(statistics: order matters more than any interval). A block is as many conversations as the case's concurrency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_specgate.suite.prompts import Conversation
+
+
+def order(block: int, round_number: int) -> str:
+    """``AB`` when the reference arm goes first in this block and round, else ``BA``."""
+    return "AB" if (block + round_number) % 2 == 0 else "BA"
+
+
+def blocks(conversations: Sequence[Conversation], concurrency: int) -> Iterator[tuple[Conversation, ...]]:
+    """The conversations in file order, ``concurrency`` at a time; the last block may be smaller."""
+    for start in range(0, len(conversations), concurrency):
+        yield tuple(conversations[start : start + concurrency])
