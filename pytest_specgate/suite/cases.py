@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_specgate.errors import Location, SuiteError
 from pytest_specgate.records import Sampling
-from pytest_specgate.suite.model import EngineSpec, GateSpec, ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.model import EngineSpec, GateSpec, SamplingSpec, ScenarioSpec, SuiteSpec
 from pytest_specgate.suite.prompts import Conversation
 
 
@@ -92,11 +92,16 @@ def _all_cases(suite: Suite) -> list[Case]:
                 continue
             gates = tuple(gate for gate in suite.gates if _selects(gate.spec, engine, scenario.name))
             for sampling_spec in scenario.spec.sampling:
-                fields = sampling_spec.model_dump()
-                sampling = Sampling(**{**fields, "name": fields["name"] or ""})
-                for concurrency in scenario.spec.concurrency:
-                    cases.append(Case(engine, engine_spec, scenario, sampling, concurrency, gates))
+                sampling = _sampling(sampling_spec)
+                cases.extend(
+                    Case(engine, engine_spec, scenario, sampling, concurrency, gates)
+                    for concurrency in scenario.spec.concurrency
+                )
     return cases
+
+
+def _sampling(spec: SamplingSpec) -> Sampling:
+    return Sampling(spec.temperature, spec.top_k, spec.top_p, spec.seed, spec.name or "")
 
 
 def _selects(spec: GateSpec, engine: str, scenario: str) -> bool:
@@ -111,10 +116,17 @@ def _refuse_duplicates(cases: tuple[Case, ...]) -> None:
             if key in seen:
                 raise SuiteError(
                     gate.location,
-                    f"{gate.spec.label} judges {case.id} twice (also at line {seen[key].location.line})",
-                    "narrow one of the two with 'engines' or 'scenarios', or give the sampling settings a 'name'",
+                    _twice(gate, seen[key], case),
+                    "narrow one of the two with 'engines' or 'scenarios'" if gate is not seen[key]
+                    else "list every concurrency once, and give sampling settings a 'name'",
                 )
             seen[key] = gate
+
+
+def _twice(gate: Gate, first: Gate, case: Case) -> str:
+    if gate is first:
+        return f"{gate.spec.label} judges {case.id} twice: two of the scenario's settings have the same label"
+    return f"{gate.spec.label} judges {case.id} twice (also at line {first.location.line})"
 
 
 def _refuse_idle_gates(suite: Suite, cases: tuple[Case, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,9 +22,15 @@ _OWNERS = {"gates": "gate", "engines": "engine", "scenarios": "scenario"}
 
 def suite_error(error: ValidationError, tree: Node, model: type[BaseModel]) -> SuiteError:
     """The first mistake in file order; of several files the one that extends comes first."""
-    found = [_translate(detail, tree, model) for detail in error.errors(include_url=False)]
+    details = [detail for detail in error.errors(include_url=False) if not _consequence(detail)]
+    found = [_translate(detail, tree, model) for detail in details]
     own = tree.location.path
     return min(found, key=lambda e: (e.location.path != own, str(e.location.path), e.location.line, e.location.column))
+
+
+def _consequence(detail: Mapping[str, Any]) -> bool:
+    """Whether the mistake only repeats another: a list counts as empty when its entries are wrong."""
+    return detail["type"] == "too_short" and len(detail["input"]) > 0
 
 
 def _translate(detail: Mapping[str, Any], tree: Node, model: type[BaseModel]) -> SuiteError:
@@ -85,14 +91,19 @@ def _label(path: Path) -> str:
 
 def _model_at(path: Path, model: type[BaseModel]) -> type[BaseModel]:
     """The model that describes the mapping at ``path``."""
-    current: object = model
+    current = model
+    entry = False
     for step in path:
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            current = _inner_model(current.model_fields[str(step)].annotation) or current
-    return current if isinstance(current, type) and issubclass(current, BaseModel) else model
+        if entry:  # a name or an index: the model of the container's entries is at hand already
+            entry = False
+            continue
+        annotation = current.model_fields[str(step)].annotation
+        current = _inner_model(annotation) or current
+        entry = get_origin(annotation) in (dict, tuple)
+    return current
 
 
-def _inner_model(annotation: object) -> object:
+def _inner_model(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
@@ -107,6 +118,8 @@ _NAME_HINT = "use letters, digits and . _ + - (at most 60, the first a letter or
 
 def _expects(what: str, hint: str) -> Words:
     def words(label: str, detail: Mapping[str, Any]) -> tuple[str, str]:
+        if detail["input"] is None:
+            return f"{label} has no value; it expects {what}", hint
         return f"{label} expects {what}, not {describe(detail['input'])}", hint
 
     return words
@@ -134,9 +147,10 @@ def _too_short(label: str, _: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _text_length(label: str, detail: Mapping[str, Any]) -> tuple[str, str]:
-    ends = {"min_length": "at least", "max_length": "at most"}
-    key = next(key for key in ends if key in detail["ctx"])
-    return f"{label} has {len(detail['input'])} characters", f"it takes {ends[key]} {detail['ctx'][key]}"
+    length = len(detail["input"])
+    if "min_length" in detail["ctx"]:
+        return f"{label} is too short ({length})", f"it takes at least {detail['ctx']['min_length']} characters"
+    return f"{label} is too long ({length})", f"it takes at most {detail['ctx']['max_length']} characters"
 
 
 def _pattern(label: str, detail: Mapping[str, Any]) -> tuple[str, str]:

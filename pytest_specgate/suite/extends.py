@@ -22,14 +22,15 @@ def read_with_bases(path: Path, folders: tuple[Path, ...], show: Callable[[Path]
     Raises SuiteError at the ``extends`` that leads in a circle, out of the folders, or to no file.
     """
     chain = [path]
-    tree = read_mapping(path, show(path))
-    top: Mapping = tree
-    while "extends" in tree.items:
-        node = tree.items["extends"]
-        chain.append(_base_path(node, chain, folders, show))
-        tree = read_mapping(chain[-1], show(chain[-1]))
-        top = merge(_without(tree, _OWN_KEYS), top)
-    return top
+    trees = [read_mapping(path, show(path))]
+    while "extends" in trees[-1].items:
+        chain.append(_base_path(trees[-1].items["extends"], chain, folders, show))
+        trees.append(read_mapping(chain[-1], show(chain[-1])))
+    # From the bottom up: what a child replaces must not shine through its own children.
+    result = trees.pop()
+    while trees:
+        result = merge(_without(result, _OWN_KEYS), trees.pop())
+    return result
 
 
 def merge(base: Mapping, child: Mapping) -> Mapping:

@@ -1,6 +1,6 @@
 """What a record of each prompt format means: one reader per format in a table, told apart by the keys they hold.
 
-Readers are pure: a record (JSON object) and its number in the file go in, a Conversation comes out, or BadRecord with
+Readers are pure: a record (JSON object) and its number in the file go in, a Conversation comes out, or RecordError with
 what is wrong and what to do. Positions are added by ``prompts``.
 """
 
@@ -30,14 +30,14 @@ class Conversation:
     category: str = ""
 
 
-class BadRecord(ValueError):
+class RecordError(ValueError):
     """A record that its format's reader cannot understand."""
 
-    def __init__(self, what: str, hint: str, id: str = "") -> None:
+    def __init__(self, what: str, hint: str, prompt: str = "") -> None:
         super().__init__(f"{what} — {hint}")
         self.what = what
         self.hint = hint
-        self.id = id
+        self.prompt = prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +49,34 @@ class Format:
     read: Callable[[Data, int], Conversation]
 
     def conversation(self, data: Data, number: int) -> Conversation:
-        """The record as a conversation. Raises BadRecord, also for a record of another format."""
+        """The record as a conversation. Raises RecordError, also for a record of another format."""
         if not self.fits(data):
-            raise BadRecord(f"this record is not {self.name}, as the file's first is", "keep one format in one file")
+            raise RecordError(f"this record is not {self.name}, as the file's first is", "keep one format in one file")
         return self.read(data, number)
 
 
 def format_of(data: Data) -> Format:
-    """The format whose keys the record holds. Raises BadRecord where there is none."""
+    """The format whose keys the record holds. Raises RecordError where there is none."""
     for format_ in FORMATS:
         if format_.fits(data):
             return format_
     keys = ", ".join(sorted(data)[:8]) or "none"
-    raise BadRecord(f"no known prompt format has the keys: {keys}", 'write {"id": ..., "turns": ["..."]}')
+    raise RecordError(f"no known prompt format has the keys: {keys}", 'write {"id": ..., "turns": ["..."]}')
 
 
 _PLACEHOLDERS = ("FULL BENCHMARK DATA SHOULD BE FETCHED", "FETCH FROM SOURCE", "<PLACEHOLDER", "[PLACEHOLDER")
 
 
-def placeholder_problem(conversations: Sequence[Conversation]) -> BadRecord | None:
+def placeholder_problem(conversations: Sequence[Conversation]) -> RecordError | None:
     """Texts that stand for others: a benchmark published without its prompts, which would be measured as if real."""
     for conversation in conversations:
         if any(turn.lstrip().upper().startswith(_PLACEHOLDERS) for turn in conversation.turns):
             what = f"prompt {conversation.id!r} holds a placeholder instead of its text"
-            return BadRecord(what, _FETCH, conversation.id)
+            return RecordError(what, _FETCH, conversation.id)
     texts = {turn for conversation in conversations for turn in conversation.turns}
     if len(conversations) > 1 and len(texts) == 1:
         what = f"all {len(conversations)} prompts have the same text: placeholders, or one prompt copied"
-        return BadRecord(what, _FETCH, conversations[0].id)
+        return RecordError(what, _FETCH, conversations[0].id)
     return None
 
 
@@ -91,7 +91,7 @@ def _text(data: Data, key: str, *, default: str | None = None) -> str:
     if value is None and default is not None:
         return default
     if not isinstance(value, str):
-        raise BadRecord(f"{key!r} is no text", "write it as a JSON string")
+        raise RecordError(f"{key!r} is no text", "write it as a JSON string")
     return value
 
 
@@ -100,25 +100,25 @@ def _identity(data: Data, key: str, number: int) -> str:
     if value is None:
         return f"prompt-{number}"
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise BadRecord(f"{key!r} is no usable id", "write a short text that no other prompt has")
+        raise RecordError(f"{key!r} is no usable id", "write a short text that no other prompt has")
     return str(value)
 
 
 def _turns(turns: object) -> tuple[str, ...]:
     if not isinstance(turns, list) or not turns:
-        raise BadRecord("'turns' holds no turn", 'write the user\'s turns as a list: ["..."]')
+        raise RecordError("'turns' holds no turn", 'write the user\'s turns as a list: ["..."]')
     for number, turn in enumerate(turns, start=1):
         if not isinstance(turn, str):
-            raise BadRecord(f"turn {number} is no text", "write every turn as a JSON string")
+            raise RecordError(f"turn {number} is no text", "write every turn as a JSON string")
         if not turn.strip():
-            raise BadRecord(f"turn {number} is empty", "write the user's text, or remove the turn")
+            raise RecordError(f"turn {number} is empty", "write the user's text, or remove the turn")
     return tuple(turns)
 
 
 def _objects(data: Data, key: str) -> list[Data]:
     value = data.get(key)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise BadRecord(f"{key!r} is no list of objects", "see the format's own description")
+        raise RecordError(f"{key!r} is no list of objects", "see the format's own description")
     return value
 
 
@@ -130,9 +130,9 @@ _OWN_KEYS = ("id", "turns", "system", "reference", "language", "category")
 def _read_own(data: Data, number: int) -> Conversation:
     for key in data:
         if key not in _OWN_KEYS:
-            raise BadRecord(f"unknown key {key!r}{did_you_mean(key, _OWN_KEYS)}", f"valid keys: {', '.join(_OWN_KEYS)}")
+            raise RecordError(f"unknown key {key!r}{did_you_mean(key, _OWN_KEYS)}", f"valid keys: {', '.join(_OWN_KEYS)}")
     if "id" not in data:
-        raise BadRecord("the prompt has no 'id'", "give it one: pairing and baselines go by it")
+        raise RecordError("the prompt has no 'id'", "give it one: pairing and baselines go by it")
     rest = {key: _text(data, key, default="") for key in _OWN_KEYS[2:]}
     return Conversation(_identity(data, "id", number), _turns(data["turns"]), **rest)
 
@@ -158,7 +158,7 @@ def _read_sharegpt(data: Data, number: int) -> Conversation:
     for item in _objects(data, "conversations"):
         speaker = _text(item, "from")
         if speaker not in _SHAREGPT_ROLES:
-            raise BadRecord(f"speaker {speaker!r} is not supported", "keep human, gpt and system messages")
+            raise RecordError(f"speaker {speaker!r} is not supported", "keep human, gpt and system messages")
         messages.append((_SHAREGPT_ROLES[speaker], _text(item, "value")))
     return _from_messages(_identity(data, "id", number), messages)
 
@@ -170,7 +170,7 @@ def _read_openai(data: Data, number: int) -> Conversation:
     for item in _objects(holder, "messages"):
         role = _text(item, "role")
         if role not in ("system", "developer", "user", "assistant"):
-            raise BadRecord(f"role {role!r} is not supported", "keep system, user and assistant messages")
+            raise RecordError(f"role {role!r} is not supported", "keep system, user and assistant messages")
         if role != "assistant":
             messages.append((role.replace("developer", "system"), _content(item)))
     return _from_messages(_identity(data, "custom_id" if "custom_id" in data else "id", number), messages)
@@ -182,7 +182,7 @@ def _content(message: Data) -> str:
         return _text(message, "content")
     parts = _objects(message, "content")
     if any(part.get("type") != "text" for part in parts):
-        raise BadRecord("a message holds something else than text", "keep text messages only")
+        raise RecordError("a message holds something else than text", "keep text messages only")
     return "".join(_text(part, "text") for part in parts)
 
 
@@ -190,9 +190,9 @@ def _from_messages(name: str, messages: list[tuple[str, str]]) -> Conversation:
     turns = [text for role, text in messages if role == "user"]
     systems = [text for role, text in messages if role == "system"]
     if len(systems) > 1 or (systems and messages[0][0] != "system"):
-        raise BadRecord("a system message after the conversation began", "put one system message first")
+        raise RecordError("a system message after the conversation began", "put one system message first")
     if not turns:
-        raise BadRecord("the conversation has no turn of the user", "remove it, or add one")
+        raise RecordError("the conversation has no turn of the user", "remove it, or add one")
     return Conversation(name, _turns(turns), system=systems[0] if systems else "")
 
 

@@ -31,9 +31,8 @@ def records(text: str, shown: Path) -> Iterator[Record]:
 
     Raises PromptError at broken JSON and at records that are no objects.
     """
-    number = 0
-    for value, where in _array(text, shown) if text.lstrip().startswith("[") else _lines(text, shown):
-        number += 1
+    values = _array(text, shown) if text.lstrip().startswith("[") else _lines(text, shown)
+    for number, (value, where) in enumerate(values, start=1):
         if not isinstance(value, dict):
             raise PromptError(where, "a record is no JSON object", 'write {"id": ..., "turns": [...]}')
         yield Record(value, where, number)
@@ -63,6 +62,8 @@ def _array(text: str, shown: Path) -> Iterator[tuple[object, Location]]:
         at = _skip(text, end)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
+            if text[at : at + 1] == "]":
+                raise PromptError(_position(text, at, shown), "a ',' before the end of the JSON array", "remove it")
         elif text[at : at + 1] != "]":
             raise PromptError(_position(text, at, shown), "the JSON array is not continued or closed", "add ',' or ']'")
     if _skip(text, at + 1) != len(text):
@@ -78,7 +79,7 @@ def _position(text: str, at: int, shown: Path) -> Location:
     return Location(shown, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
-class _Refused(ValueError):
+class _RefusedError(ValueError):
     """JSON that Python would take and others would not."""
 
 
@@ -86,12 +87,12 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
-        raise _Refused(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}")
+        raise _RefusedError(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}")
     return data
 
 
 def _no_constant(name: str) -> object:
-    raise _Refused(f"{name} is no JSON value")
+    raise _RefusedError(f"{name} is no JSON value")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -101,17 +102,17 @@ def _decode(text: str, at: int, where: Location, hint: str) -> tuple[object, int
     """The value that begins at ``at``, and where it ends; columns of errors count from ``where``."""
     try:
         value, end = _DECODER.raw_decode(text, at)
+        if "\\u" in text[at:end] and _has_surrogate(value):
+            raise _RefusedError("a text with half a surrogate pair, which is no Unicode")
     except json.JSONDecodeError as error:
         lines_down = text.count("\n", at, error.pos)
         column = error.colno if lines_down else where.column + error.pos - at
         place = Location(where.path, where.line + lines_down, column)
-        raise PromptError(place, f"broken JSON: {error.msg}", hint) from error
-    except _Refused as error:
+        raise PromptError(place, f"broken JSON: {error.msg[:1].lower()}{error.msg[1:]}", hint) from error
+    except _RefusedError as error:
         raise PromptError(where, str(error), "mend the record that begins here") from error
     except (RecursionError, ValueError) as error:
         raise PromptError(where, "a record that is nested too deeply, or a number too long", "mend it") from error
-    if "\\u" in text[at:end] and _has_surrogate(value):
-        raise PromptError(where, "a text with half a surrogate pair, which is no Unicode", "write the whole character")
     return value, end
 
 

@@ -6,11 +6,12 @@ the documentation all come from them. They know nothing about files; positions a
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
+import re
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
@@ -18,6 +19,30 @@ from pytest_specgate.metrics import METRICS, Family, Metric
 FORMAT_VERSION = 1
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=60)]
+
+# Strict, for pydantic would otherwise take "4", 4.0 and even true for a number, and 1 for a boolean.
+Whole = Annotated[int, Field(strict=True)]
+Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Flag = Annotated[bool, Field(strict=True)]
+
+_NUMBER = r"[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?"
+
+
+def _written(pattern: str, number: str | None = None, **bounds: float) -> WithJsonSchema:
+    """The JSON Schema of a quantity: a string of this pattern, or a bare number where one is taken."""
+    text: dict[str, Any] = {"type": "string", "pattern": pattern}
+    return WithJsonSchema({"anyOf": [text, {"type": number, **bounds}]} if number else text)
+
+
+Bytes = Annotated[int, _written(rf"^\s*{_NUMBER}\s*([kKmMgGtT][iI]?)?[bB]?\s*$", "integer", minimum=1)]
+Seconds = Annotated[float, _written(rf"^\s*{_NUMBER}\s*(ns|us|µs|ms|s|min|h)\s*$", "number", exclusiveMinimum=0)]
+Limit = Annotated[units.Limit, _written(r"^\s*((>=|<=|==)\s*\S.*|\S.*\.\.\s*\S.*)$")]
+Allowance = Annotated[units.Allowance, _written(r"^\s*[0-9.][^+]*(\+[^+]+)*$", "number", minimum=0)]
+MetricName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]
+Packages = Annotated[
+    tuple[str, ...],
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 
 
 class Strict(BaseModel):
@@ -58,8 +83,8 @@ class Requires(Strict):
     """What a machine must have; where it has not, the suite is skipped with the reason."""
 
     device: Literal["cpu", "cuda", "mps"] | None = None
-    memory: int | None = Field(None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"')
-    package: tuple[str, ...] = Field((), description="importable package, or a list of them")
+    memory: Bytes | None = Field(None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"')
+    package: Packages = Field((), description="importable package, or a list of them")
 
     @field_validator("memory", mode="before")
     @classmethod
@@ -86,13 +111,13 @@ class Method(str, Enum):
 class Candidate(Strict):
     """The speculative arm: a drafting method and its parameters."""
 
-    method: Method
+    method: Method = Field(examples=["draft_model"])
     draft: str | None = Field(None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference")
-    num_draft_tokens: int = Field(4, ge=1, le=128, description="tokens drafted per round, kept constant")
-    max_ngram: int = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
-    exit_layer: int | None = Field(None, ge=1, description="early_exit: layer after which the draft is read")
+    num_draft_tokens: Whole = Field(4, ge=1, le=128, description="tokens drafted per round, kept constant")
+    max_ngram: Whole = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
+    exit_layer: Whole | None = Field(None, ge=1, description="early_exit: layer after which the draft is read")
     dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
-    allow_mixed_precision: bool = Field(False, description="permit a draft in another precision than the target")
+    allow_mixed_precision: Flag = Field(False, description="permit a draft in another precision than the target")
     options: dict[str, object] = Field(default_factory=dict, description="further settings of the method, passed through")
 
     @model_validator(mode="after")
@@ -117,38 +142,38 @@ class EngineSpec(Strict):
     dtype: Literal["auto", "float32", "float16", "bfloat16", "float64"] = "auto"
     attention: str = Field("auto", description="attention implementation as transformers names it")
     quantization: dict[str, object] = Field(default_factory=dict, description="quantization settings as transformers takes them")
-    threads: int | None = Field(None, ge=1, description="CPU threads of both arms; default: all cores that the process may use")
+    threads: Whole | None = Field(None, ge=1, description="CPU threads of both arms; default: all cores that the process may use")
     options: dict[str, object] = Field(default_factory=dict, description="keyword arguments for a user's own adapter")
 
 
 class SamplingSpec(Strict):
     """How tokens are drawn."""
 
-    temperature: float = Field(0.0, ge=0, le=10)
-    top_k: int = Field(0, ge=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    seed: int = Field(0, ge=0)
+    temperature: Real = Field(0.0, ge=0, le=10)
+    top_k: Whole = Field(0, ge=0)
+    top_p: Real = Field(1.0, gt=0, le=1)
+    seed: Whole = Field(0, ge=0)
     name: Name | None = None
 
 
 class Prompts(Strict):
     """Which prompts of a file: all, the first ``limit``, or those named."""
 
-    file: str
-    limit: int | None = Field(None, ge=1)
+    file: str = Field(min_length=1, examples=["prompts/chat.jsonl"])
+    limit: Whole | None = Field(None, ge=1)
     only: tuple[str, ...] = ()
 
 
 class ScenarioSpec(Strict):
     """Prompts and generation parameters at one or more sampling settings and concurrencies."""
 
-    category: Category
-    prompts: Prompts
-    max_tokens: int = Field(64, ge=1)
+    category: Category = Field(examples=["chat"])
+    prompts: Prompts = Field(examples=["prompts/chat.jsonl"])
+    max_tokens: Whole = Field(64, ge=1)
     sampling: tuple[SamplingSpec, ...] = Field((SamplingSpec(),), min_length=1)
-    concurrency: tuple[Annotated[int, Field(ge=1)], ...] = Field((1,), min_length=1)
+    concurrency: tuple[Annotated[Whole, Field(ge=1)], ...] = Field((1,), min_length=1)
     stop: tuple[str, ...] = ()
-    ignore_eos: bool = Field(False, description="generate past the end of text; distorts acceptance and is warned about")
+    ignore_eos: Flag = Field(False, description="generate past the end of text; distorts acceptance and is warned about")
     engines: tuple[Name, ...] = Field((), description="engines that run this scenario; default: all")
 
     @field_validator("prompts", mode="before")
@@ -160,10 +185,10 @@ class ScenarioSpec(Strict):
 class MeasureSpec(Strict):
     """How much is measured."""
 
-    rounds: int = Field(2, ge=1, le=64, description="times that every prompt is run by both arms")
-    warmup: int = Field(2, ge=1, le=50, description="least number of warm-up generations per arm")
-    budget: float | None = Field(None, description='most time for one case, e.g. "90 s"')
-    memory: bool = Field(True, description="measure each arm's memory in a process of its own")
+    rounds: Whole = Field(2, ge=1, le=64, description="times that every prompt is run by both arms")
+    warmup: Whole = Field(2, ge=1, le=50, description="least number of warm-up generations per arm")
+    budget: Seconds | None = Field(None, description='most time for one case, e.g. "90 s"')
+    memory: Flag = Field(True, description="measure each arm's memory in a process of its own")
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -174,36 +199,39 @@ class MeasureSpec(Strict):
 class Waiver(Strict):
     """A failure that is known and accepted until a date."""
 
-    reason: str = Field(min_length=3)
-    until: datetime.date
+    reason: str = Field(min_length=3, examples=["known: https://..."])
+    until: dt.date = Field(examples=["2030-01-31"], description="last day on which the failure is accepted")
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _until(cls, value: object) -> dt.date:
+        if isinstance(value, dt.date):
+            return value
+        # Strictly this form: pydantic would also take seconds since 1970.
+        if isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value.strip()):
+            try:
+                return dt.date.fromisoformat(value.strip())
+            except ValueError as error:
+                raise ValueError(f"{value!r} is no day of the calendar — write year-month-day, such as 2030-01-31") from error
+        raise ValueError(f"{value!r} is no date — write year-month-day, such as 2030-01-31")
 
 
 class GateSpec(Strict):
     """One metric and what is demanded of it: a limit, an allowed change from the stored baseline, or both."""
 
-    metric: str
-    limit: units.Limit | None = Field(None, description='">=1.3x", "<=6 GiB", "1.0x..1.6x"')
-    max_drop: units.Allowance | None = Field(None, description='"5%", "0.05", "5% + 64 MiB"')
-    max_rise: units.Allowance | None = Field(None, description="as max_drop, upwards")
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [key]} for key in ("limit", "max_drop", "max_rise")]})
+
+    metric: MetricName = Field(examples=["speedup"])
+    limit: Limit | None = Field(None, description='">=1.3x", "<=6 GiB", "1.0x..1.6x"')
+    max_drop: Allowance | None = Field(None, description='"5%", "0.05", "5% + 64 MiB"')
+    max_rise: Allowance | None = Field(None, description="as max_drop, upwards")
     statistic: Literal["mean", "median", "p90", "p95", "p99"] = Field("median", description="latency metrics: what is judged")
     engines: tuple[Name, ...] = ()
     scenarios: tuple[Name, ...] = ()
     policy: Policy | None = None
     on_fail: Literal["fail", "warn"] = "fail"
     waive: Waiver | None = None
-    population: bool = Field(False, description='judge "prompts like these" instead of "these prompts"')
-
-    @model_validator(mode="before")
-    @classmethod
-    def _parse_units(cls, data: object) -> object:
-        if not isinstance(data, dict) or not isinstance(data.get("metric"), str):
-            return data
-        metric = METRICS.get(data["metric"])
-        if metric is None:
-            return data
-        parsers = {"limit": units.parse_limit, "max_drop": units.parse_allowance, "max_rise": units.parse_allowance}
-        return {key: parsers[key](value, metric.unit) if key in parsers and value is not None else value
-                for key, value in data.items()}
+    population: Flag = Field(False, description='judge "prompts like these" instead of "these prompts"')
 
     @field_validator("metric")
     @classmethod
@@ -211,6 +239,15 @@ class GateSpec(Strict):
         if value not in METRICS:
             raise ValueError(f"unknown metric {value!r}{units.did_you_mean(value, METRICS)} — choose one of: {', '.join(METRICS)}")
         return value
+
+    @field_validator("limit", "max_drop", "max_rise", mode="before")
+    @classmethod
+    def _parse(cls, value: object, info: ValidationInfo) -> object:
+        metric = METRICS.get(info.data.get("metric", ""))
+        if value is None or metric is None:  # an unknown metric has been told already, and its unit with it
+            return None
+        parse = units.parse_limit if info.field_name == "limit" else units.parse_allowance
+        return parse(value, metric.unit)
 
     @model_validator(mode="after")
     def _demands_something(self) -> GateSpec:
@@ -239,16 +276,21 @@ class GateSpec(Strict):
 class SuiteSpec(Strict):
     """A whole suite file."""
 
-    specgate: Literal[1] = Field(description="version of the suite format")
+    specgate: Literal[1] = Field(description="version of the suite format", examples=[FORMAT_VERSION])
     extends: str | None = Field(None, description="suite file whose keys are the defaults of this one")
     name: Name | None = Field(None, description="default: the file's name without its endings")
     description: str = ""
     tier: Tier = Tier.SMOKE
     requires: Requires = Requires()
     policy: Policy = Policy.GUARD
-    engines: dict[Name, EngineSpec] = Field(min_length=1)
-    scenarios: dict[Name, ScenarioSpec] = Field(min_length=1)
+    engines: dict[Name, EngineSpec] = Field(min_length=1, examples=["{NAME: {target: MODEL}}"])
+    scenarios: dict[Name, ScenarioSpec] = Field(min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"])
     measure: MeasureSpec = MeasureSpec()
-    gates: tuple[GateSpec, ...] = Field(min_length=1)
+    gates: tuple[GateSpec, ...] = Field(min_length=1, examples=['[{metric: speedup, limit: ">=1.2x"}]'])
 
-
+    @field_validator("specgate", mode="before")
+    @classmethod
+    def _format(cls, value: object) -> object:
+        if value != FORMAT_VERSION or isinstance(value, (bool, float)):
+            raise ValueError(f"unknown suite format — this version reads 'specgate: {FORMAT_VERSION}'")
+        return value

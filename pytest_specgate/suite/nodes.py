@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
 
 import yaml
 
@@ -32,7 +31,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TRUE = frozenset({"yes", "true", "on"})
 
-Plain = Union[str, int, float, bool, None]
+Plain = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Mapping:
     location: Location
 
 
-Node = Union[Scalar, Sequence, Mapping]
+Node = Scalar | Sequence | Mapping
 
 
 def read_mapping(path: Path, shown: Path) -> Mapping:
@@ -263,12 +262,14 @@ class _Builder:
         if kind == "float":
             return float(self._decimal(node, _FLOAT))
         # YAML 1.1 takes 1e3 for a word because it has no dot; everybody else takes it for a number.
-        if node.style is None and text[:1] in "+-.0123456789" and _FLOAT.fullmatch(text):
+        if not node.style and text[:1] in "+-.0123456789" and _FLOAT.fullmatch(text):
             return float(text)
         return text
 
     def _decimal(self, node: yaml.ScalarNode, pattern: re.Pattern[str]) -> str:
         text: str = node.value
+        if text.lower().lstrip("+-") in (".inf", ".nan"):
+            raise SuiteError(self._at(node), f"{text!r} is no finite number", "write it in decimal digits")
         if len(text) > 40 or not pattern.fullmatch(text):
             raise SuiteError(
                 self._at(node),

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_specgate.errors import Location, PromptError
-from pytest_specgate.suite.formats import BadRecord, Conversation, Format, format_of, placeholder_problem
+from pytest_specgate.suite.formats import RecordError, Conversation, Format, format_of, placeholder_problem
 from pytest_specgate.suite.jsonl import Record, records
 from pytest_specgate.suite.model import Prompts
 from pytest_specgate.units import did_you_mean
@@ -98,22 +98,22 @@ def _text(path: Path, shown: Path, size: int) -> str:
 
 def _parse(text: str, shown: Path) -> tuple[Conversation, ...]:
     found: list[Conversation] = []
-    lines: dict[str, int] = {}
+    places: dict[str, Location] = {}
     format_: Format | None = None
     for record in records(text, shown):
         try:
             format_ = format_ or format_of(record.data)
             conversation = format_.conversation(record.data, record.number)
-        except BadRecord as problem:
+        except RecordError as problem:
             raise PromptError(record.location, problem.what, problem.hint) from None
-        if conversation.id in lines:
-            raise _duplicate(record, conversation.id, lines[conversation.id])
-        lines[conversation.id] = record.location.line
+        if conversation.id in places:
+            raise _duplicate(record, conversation.id, places[conversation.id].line)
+        places[conversation.id] = record.location
         found.append(conversation)
     if not found:
         raise PromptError(Location(shown), "the file holds no prompt", "write one JSON object a line: {\"id\": ..., \"turns\": [...]}")
-    if problem := placeholder_problem(found):
-        raise PromptError(Location(shown, lines[problem.id]), problem.what, problem.hint)
+    if placeholder := placeholder_problem(found):
+        raise PromptError(places[placeholder.prompt], placeholder.what, placeholder.hint)
     return tuple(found)
 
 

@@ -1,0 +1,78 @@
+"""The suite format as JSON Schema, for editors: drawn from the same models that validate a suite.
+
+It knows what stands in one file. It does not know whether selectors name something, whether a prompt file exists, or
+what a base adds: a suite with ``extends`` may leave out what its base gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from pytest_specgate.suite.model import Candidate, Prompts, ScenarioSpec, SuiteSpec
+
+Schema = dict[str, Any]
+
+
+def json_schema() -> Schema:
+    """The JSON Schema (draft 2020-12) of a suite file."""
+    schema: Schema = SuiteSpec.model_json_schema()
+    definitions: Schema = schema["$defs"]
+    for name in ("engines", "scenarios"):
+        _close(schema["properties"][name])
+    for name in ("engines", "scenarios", "gates"):
+        del schema["properties"][name]["examples"]  # text for messages, not values of the type
+    prompts = definitions["ScenarioSpec"]["properties"]["prompts"]
+    definitions["ScenarioSpec"]["properties"]["prompts"] = {
+        "anyOf": [{"type": "string", "minLength": 1}, {"$ref": "#/$defs/Prompts"}],
+        **{key: value for key, value in prompts.items() if key not in ("$ref", "allOf")},
+    }
+    for model in (Candidate, ScenarioSpec, Prompts):
+        definitions[model.__name__].pop("required")
+    _tidy(schema)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "pytest-specgate suite",
+        **{key: value for key, value in schema.items() if key not in ("title", "required")},
+        "if": {"required": ["extends"]},
+        "else": _complete(),
+    }
+
+
+def _close(mapping: Schema) -> None:
+    """Refuse names that the pattern refuses; pydantic leaves that open."""
+    (pattern,) = mapping["patternProperties"]
+    mapping["additionalProperties"] = False
+    mapping["propertyNames"] = {"pattern": pattern, "maxLength": 60}
+
+
+def _complete() -> Schema:
+    """What a suite without a base must have: here and not in the parts, for a child may override half a part."""
+    candidate = {"properties": {"candidate": {"required": _required(Candidate)}}}
+    scenario = {"required": _required(ScenarioSpec), "properties": {"prompts": {"required": _required(Prompts)}}}
+    return {
+        "required": _required(SuiteSpec),
+        "properties": {
+            "engines": {"additionalProperties": candidate},
+            "scenarios": {"additionalProperties": scenario},
+        },
+    }
+
+
+def _required(model: type[BaseModel]) -> list[str]:
+    return [name for name, field in model.model_fields.items() if field.is_required()]
+
+
+def _tidy(schema: object) -> None:
+    """Remove what says nothing: titles that repeat a name, and ``additionalProperties: true``, the default."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("title"), str):
+            del schema["title"]
+        if schema.get("additionalProperties") is True:
+            del schema["additionalProperties"]
+        for value in schema.values():
+            _tidy(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            _tidy(value)
