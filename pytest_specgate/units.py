@@ -1,4 +1,4 @@
-"""Quantities as people write them: "6 GiB", "1.8x", "95%", "250 ms", "5% + 64 MiB"; parsed to SI base units, and printed.
+"""Quantities as people write them: "6 GiB", "1.8x", "95%", "250 ms", "5% + 64 MiB"; parsed to base units, and printed.
 
 Parsers take what YAML gives (a string, or a bare number in the metric's own unit) and raise ValueError whose text is
 ``what — what to do``; the suite loader adds file, line and column.
@@ -14,8 +14,12 @@ from dataclasses import dataclass
 
 from pytest_specgate.metrics import Unit
 
-_BYTES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_BYTES = {
+    "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+# Both the micro sign and the Greek letter are in use.
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _SUFFIXES: dict[Unit, dict[str, float]] = {
     Unit.RATIO: {"": 1.0, "x": 1.0, "×": 1.0},
     Unit.FRACTION: {"": 1.0, "%": 0.01},
@@ -34,7 +38,8 @@ _EXAMPLES = {
     Unit.RATE: "20 tokens/s",
     Unit.SCORE: "95",
 }
-_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(\D.*)?")
+_MAX_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +71,23 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def parse_quantity(value: object, unit: Unit) -> float:
-    """A finite number in the unit's base; "%" is accepted for fractions only, and bare seconds are refused."""
+    """A finite number in the unit's base; "%" is taken for fractions only, and seconds without a unit are refused."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError(f"expected a quantity, got {value!r} — write it like {_EXAMPLES[unit]}")
-    match = _NUMBER.match(str(value))
-    if match is None or not math.isfinite(float(match[1])):
-        raise ValueError(f"{value!r} is no quantity — write it like {_EXAMPLES[unit]}")
-    suffixes = _SUFFIXES[unit]
-    suffix = match[2].lower()
-    if suffix not in suffixes:
-        given = f"unit {match[2]!r}" if match[2] else "a number without a unit"
-        raise ValueError(f"{given} does not fit here: {value!r} — write it like {_EXAMPLES[unit]}")
-    return float(match[1]) * suffixes[suffix]
+    text = str(value).strip()
+    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
+        raise ValueError(f"{text[:_MAX_LENGTH]!r} is no quantity — write it like {_EXAMPLES[unit]}")
+    suffix = match[2] or ""
+    factor = _SUFFIXES[unit].get(suffix.lower())
+    if factor is None:
+        given = f"unit {suffix!r}" if suffix else "a number without a unit"
+        raise ValueError(f"{given} does not fit here: {text!r} — write it like {_EXAMPLES[unit]}")
+    # Dividing by the whole number rounds once, so that 57% is 0.57; multiplying by 0.01 would not.
+    number = float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is too large — write it like {_EXAMPLES[unit]}")
+    return number
 
 
 def parse_bytes(value: object) -> int:
@@ -105,32 +115,52 @@ def parse_limit(value: object, unit: Unit) -> Limit:
     example = _EXAMPLES[unit].split(" or ")[0]
     text = value.strip() if isinstance(value, str) else ""
     if text[:2] in (">=", "<=", "=="):
-        number = parse_quantity(text[2:], unit)
+        number = _bound(text[2:], unit)
         low = None if text.startswith("<=") else number
         high = None if text.startswith(">=") else number
         return Limit(low, high, text)
     if ".." in text:
-        first, last = (parse_quantity(part, unit) for part in text.split("..", 1))
+        first, last = (_bound(part, unit) for part in text.split("..", 1))
         if first > last:
             raise ValueError(f"range {text!r} runs backwards — write the smaller bound first")
         return Limit(first, last, text)
-    raise ValueError(f"limit {value!r} does not say a direction — write '>={example}', '<={example}' or 'LOW..HIGH'")
+    what = f"limit {value!r} does not say a direction"
+    raise ValueError(f"{what} — write '>={example}', '<={example}' or 'LOW..HIGH'")
+
+
+def _bound(text: str, unit: Unit) -> float:
+    number = parse_quantity(text, unit)
+    if number < 0 or (unit is Unit.FRACTION and number > 1):
+        # "<=60" for 60% would hold whatever is measured.
+        span = "0% to 100%" if unit is Unit.FRACTION else "0 upwards"
+        raise ValueError(f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}")
+    return number
 
 
 def parse_allowance(value: object, unit: Unit) -> Allowance:
     """``"5%"``, ``"0.05"``, ``"5% + 64 MiB"`` → Allowance; for a fraction, "5%" is relative and "0.05" absolute."""
     if isinstance(value, Allowance):
         return value
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ValueError(f"expected an allowed change, got {value!r} — write it like 5%")
     relative = absolute = 0.0
-    for part in str(value).split("+"):
-        stripped = part.strip()
-        if stripped.endswith("%"):
-            relative += parse_quantity(stripped, Unit.FRACTION)
+    for part in re.split(r"(?<![eE])\+", str(value)):
+        if part.strip().endswith("%"):
+            relative += parse_quantity(part, Unit.FRACTION)
         else:
-            absolute += parse_quantity(stripped, unit)
+            absolute += _absolute(part, unit)
     if relative < 0 or absolute < 0 or relative >= 1:
-        raise ValueError(f"allowed change {value!r} is out of range — write something from 0 up to below 100%, such as 5%")
+        raise ValueError(f"allowed change {value!r} is out of range — write 0 or more and less than 100%, such as 5%")
     return Allowance(relative, absolute, str(value).strip())
+
+
+def _absolute(text: str, unit: Unit) -> float:
+    number = parse_quantity(text, unit)
+    bare = text.strip()[-1:].isdigit() or text.strip().endswith(".")
+    if number >= 1 and bare and unit in (Unit.RATIO, Unit.FRACTION):
+        # A drop of "5" from 1.8x or from 70% would allow everything, and 5% is what was meant.
+        raise ValueError(f"allowed change {text.strip()!r} allows everything — write {text.strip()}% for a relative change")
+    return number
 
 
 def format_value(value: float | None, unit: Unit) -> str:
@@ -138,9 +168,9 @@ def format_value(value: float | None, unit: Unit) -> str:
     if value is None or math.isnan(value):
         return "unmeasured"
     if unit is Unit.BYTES:
-        return _scaled(value, ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")), "B")
+        return _scaled(value, ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")), "B")
     if unit is Unit.SECONDS:
-        return _scaled(value, ((60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs")), "s")
+        return _scaled(value, ((3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs")), "s")
     if unit is Unit.FRACTION:
         return f"{value * 100:.1f}%"
     if unit is Unit.RATIO:

@@ -208,7 +208,7 @@ IN_GATE = [
     ("metric: ttft, limit: '<=250'", "9:27: a number without a unit does not fit here: '250' — write it like 250 ms"),
     ("metric: speedup", "9:5: a gate without a demand — give limit, max_drop or max_rise"),
     ("metric: speedup, max_drop: 150%",
-     "9:33: allowed change '150%' is out of range — write something from 0 up to below 100%, such as 5%"),
+     "9:33: allowed change '150%' is out of range — write 0 or more and less than 100%, such as 5%"),
     ("metric: speedup, max_drop: 5%, statistic: p95",
      "9:5: speedup has no statistic 'p95' — remove 'statistic'; it is for latency metrics"),
     ("metric: speedup, max_drop: 5%, policy: gaurd",
