@@ -1,0 +1,25 @@
+"""When tokens reached the host: a streamer that keeps a time and a count per chunk and decodes nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pytest_specgate.records import Chunk
+
+
+class ChunkClock:
+    """transformers calls ``put`` once with the prompt, then with every accepted block, already on the host."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self._prompt_seen = False
+
+    def put(self, value: Any) -> None:
+        """Note the time of a block; the first call is the prompt."""
+        if self._prompt_seen:
+            self.chunks.append(Chunk(time.perf_counter_ns(), value.numel()))
+        self._prompt_seen = True
+
+    def end(self) -> None:
+        """Nothing is held back."""
