@@ -59,8 +59,6 @@ _TABLE = (
            "per prompt: time per output token of the reference arm ÷ that of the candidate arm, interleaved; geometric mean"),
     Metric("decode_speedup", Unit.RATIO, Better.HIGHER, Family.SPEEDUP,
            "speedup over the tokens after the first chunk and the time after it"),
-    Metric("throughput_speedup", Unit.RATIO, Better.HIGHER, Family.SPEEDUP,
-           "per measured block: output tokens per second of the candidate arm ÷ those of the reference arm"),
     Metric("ttft", Unit.SECONDS, Better.LOWER, Family.LATENCY,
            "candidate arm: submission to the first output token"),
     Metric("tpot", Unit.SECONDS, Better.LOWER, Family.LATENCY,

@@ -9,9 +9,8 @@ from pytest_specgate.records import Pair, Trace
 
 
 def series(pairs: Sequence[Pair]) -> dict[str, tuple[float, ...]]:
-    """``speedup``, ``throughput_speedup`` and, where both arms decode beyond their first chunk, ``decode_speedup``."""
+    """``speedup`` and, where both arms decode beyond their first chunk, ``decode_speedup``."""
     found = {"speedup": tuple(_log_ratio(per_token(p.reference), per_token(p.candidate)) for p in pairs)}
-    found["throughput_speedup"] = found["speedup"]
     decode = [(decode_per_token(p.reference), decode_per_token(p.candidate)) for p in pairs]
     if all(reference and candidate for reference, candidate in decode):
         found["decode_speedup"] = tuple(_log_ratio(r or 0.0, c or 0.0) for r, c in decode)

@@ -1,0 +1,35 @@
+"""What to look at next when a gate does not pass, one sentence per metric."""
+
+from __future__ import annotations
+
+_ACCEPTANCE = (
+    "compare the draft's content hash and the draft length with the baseline's, then look at sampling defaults, "
+    "draft cache handling and position ids"
+)
+_SPEED = "if acceptance holds, look at the draft's and the verify forward's time and at host overhead per round"
+_LATENCY = "see whether the reference arm moved too; then look at draft prefill (ttft) or at time per round (tpot, itl)"
+_MEMORY = "look at draft weights, the draft's cache and buffers that grow with the draft length"
+_TEXT = "read exact_match's first divergence: a tie flips one token, a fault changes the text from there on"
+
+ADVICE = {
+    "speedup": _SPEED,
+    "decode_speedup": _SPEED,
+    "acceptance_rate": _ACCEPTANCE,
+    "conditional_acceptance": _ACCEPTANCE,
+    "acceptance_length": _ACCEPTANCE,
+    "ttft": _LATENCY,
+    "tpot": _LATENCY,
+    "itl": _LATENCY,
+    "e2el": _LATENCY,
+    "throughput": _LATENCY,
+    "vram": _MEMORY,
+    "vram_ratio": _MEMORY,
+    "host_memory": _MEMORY,
+    "host_memory_ratio": _MEMORY,
+    "exact_match": "look at where the texts part: in float32 right software agrees; in bfloat16 ties differ",
+    "length_ratio": "check the stop rule inside accepted blocks: end of text, stop strings, max_tokens",
+    "token_accounting": "check the stop rule and the token budget inside accepted blocks",
+    "chrf": _TEXT,
+    "bleu": _TEXT,
+    "rouge_l": _TEXT,
+}
