@@ -29,7 +29,7 @@ MARK = "specgate-memory "
 
 def measure_memory(context: EngineContext, case: Case) -> dict[Arm, MemoryReading]:
     """Peak memory of each arm on the case's longest prompts. Raises EngineError with the child's last words."""
-    return {arm: _run_child(replace(context, arms=(arm,)), requests_for(case)) for arm in Arm}
+    return {arm: _run_child(replace(context, arms=(arm,)), requests_for(case), case.concurrency) for arm in Arm}
 
 
 def requests_for(case: Case) -> list[Request]:
@@ -39,9 +39,10 @@ def requests_for(case: Case) -> list[Request]:
     return [dialogue.request(conversation, 0) for conversation in by_length[: LONGEST * case.concurrency]]
 
 
-def _run_child(context: EngineContext, requests: Sequence[Request]) -> MemoryReading:
+def _run_child(context: EngineContext, requests: Sequence[Request], concurrency: int) -> MemoryReading:
     (arm,) = context.arms
-    order = json.dumps({"context": encode_context(context), "requests": [asdict(request) for request in requests]})
+    asked = [asdict(request) for request in requests]
+    order = json.dumps({"context": encode_context(context), "requests": asked, "concurrency": concurrency})
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     command = [sys.executable, "-m", "pytest_specgate.measure.memory_child"]
     try:

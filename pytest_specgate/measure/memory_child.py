@@ -42,8 +42,9 @@ def run(order: dict[str, Any]) -> MemoryReading:
     arms = [Arm(arm) for arm in order["context"]["arms"]]
     engine.start()
     try:
-        for request in order["requests"]:
-            engine.generate([decode_request(request)], arms[0])
+        requests = [decode_request(request) for request in order["requests"]]
+        for start in range(0, len(requests), order["concurrency"]):
+            engine.generate(requests[start : start + order["concurrency"]], arms[0])
         reading = engine.memory(arms)
     finally:
         engine.close()

@@ -94,7 +94,7 @@ def _warm_up(engine: Engine, case: Case, least: int) -> None:
 def _observe(engine: Engine, case: Case, plan: Plan) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...]]:
     before = read_host()
     pairs, warnings = _rounds(engine, case, plan)
-    on_cpu = not engine.place().dtype or "cuda" not in engine.subject().get("device", "cpu")
+    on_cpu = engine.subject().get("device") == "cpu"
     observed = _observed(pairs, before, read_host(), on_cpu=on_cpu)
     return pairs, examine(observed), warnings
 

@@ -1,0 +1,295 @@
+"""Run a suite without pytest: start engines, measure cases, judge gates, store baselines.
+
+``SuiteSession`` is one engine of one suite over its life. A case is measured once, whatever asks for it and however
+often, and so is its failure. ``run`` is the whole path for notebooks and services.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from pytest_specgate import baseline, gates, samples
+from pytest_specgate.engines.base import Engine, EngineContext
+from pytest_specgate.engines.registry import create
+from pytest_specgate.engines.store import cache_folder
+from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.measure.memory import measure_memory
+from pytest_specgate.measure.run import Plan, measure_case
+from pytest_specgate.metrics import Family
+from pytest_specgate.records import Measurement, Samples, Stored, Verdict
+from pytest_specgate.stats.budget import share
+from pytest_specgate.suite.cases import Case, Gate, Suite
+
+
+def _silent(_: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person chose on the command line. ``update_only`` is ``new``, ``failed`` or None."""
+
+    baselines: Path
+    update: bool = False
+    update_only: str | None = None
+    device: str | None = None
+    budget: float | None = None
+    strict: bool = False
+    allow_remote_code: bool = False
+    allow_pickle: bool = False
+    progress: Callable[[str], None] = _silent
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """A measured case: the traces, the numbers drawn from them, and what was stored for it."""
+
+    case: Case
+    measurement: Measurement
+    samples: Samples
+    found: baseline.Found | None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why this measurement must not become a baseline, or None."""
+        for finding in self.measurement.findings:
+            if not finding.held:
+                return f"environment rule '{finding.rule}' did not hold: {finding.detail}"
+        return None
+
+    def as_stored(self) -> Stored:
+        """The measurement as a baseline entry of today."""
+        m = self.measurement
+        return Stored(m.place, dict(m.workload), dict(m.subject), datetime.date.today().isoformat(), self.samples)
+
+
+@dataclass(slots=True)
+class SuiteSession:
+    """One engine of one suite. ``checks`` is the number of statistical checks that share the build's error budget."""
+
+    suite: Suite
+    engine: str
+    settings: Settings
+    checks: int = 1
+    _running: Engine | None = None
+    _results: dict[str, CaseResult | SpecgateError] = field(default_factory=dict)
+    _broken: SpecgateError | None = None
+
+    def case(self, case: Case) -> CaseResult:
+        """Measure the case, or return what came of it before. Raises the SpecgateError that stopped it, every time."""
+        if case.id not in self._results:
+            try:
+                self._results[case.id] = self._measure(case)
+            except SpecgateError as error:
+                self._results[case.id] = error
+        result = self._results[case.id]
+        if isinstance(result, SpecgateError):
+            raise result
+        return result
+
+    def judge(self, gate: Gate, case: Case) -> Verdict:
+        """The gate's verdict; ERROR when the case could not be measured."""
+        try:
+            result = self.case(case)
+        except SpecgateError as error:
+            what, _, hint = str(error).partition(" — ")
+            return gates.error_verdict(gate, case.id, what, hint)
+        return gates.judge(gate, result.samples, result.found.stored if result.found else None, self._context(result))
+
+    def results(self) -> list[CaseResult]:
+        """Every case that was measured."""
+        return [result for result in self._results.values() if isinstance(result, CaseResult)]
+
+    def close(self) -> None:
+        """Stop the engine; may be called twice."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    # --- how ----------------------------------------------------------------------------------------------------
+
+    def _context(self, result: CaseResult) -> gates.JudgeContext:
+        return gates.JudgeContext(
+            suite=str(self.suite.path),
+            case=result.case.id,
+            engine=result.measurement.engine_kind,
+            alpha=share(self.checks),
+            place=result.measurement.place,
+            today=datetime.date.today(),
+            findings=result.measurement.findings,
+            updating=self.settings.update,
+        )
+
+    def _measure(self, case: Case) -> CaseResult:
+        engine = self._start()
+        try:
+            with FileLock(_device_lock(self.settings.device or case.engine_spec.device)):
+                measurement = measure_case(engine, case, self._plan(case))
+            if _wants_memory(case) and self.suite.spec.measure.memory:
+                self.settings.progress(f"{case.id}: memory pass, each arm in a process of its own")
+                measurement = replace(measurement, memory=measure_memory(self._engine_context(), case))
+        except SpecgateError:
+            raise
+        except Exception as error:  # an adapter's own bug is that case's error, not the run's
+            what = f"{case.id}: {type(error).__name__}: {error}"
+            raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
+        wanted = {gate.spec.metric for gate in case.gates}
+        numbers = samples.reduce(measurement, wanted)
+        return CaseResult(case, measurement, numbers, self._stored(case, measurement))
+
+    def _start(self) -> Engine:
+        if self._broken is not None:
+            raise self._broken
+        if self._running is None:
+            engine = create(self._engine_context())
+            self.settings.progress(f"{self.engine}: starting")
+            try:
+                engine.start()
+            except SpecgateError as error:
+                engine.close()
+                self._broken = error
+                raise
+            self._running = engine
+        return self._running
+
+    def _engine_context(self) -> EngineContext:
+        return EngineContext(
+            name=self.engine,
+            spec=self.suite.spec.engines[self.engine],
+            folder=self.suite.path.parent,
+            device=self.settings.device,
+            allow_remote_code=self.settings.allow_remote_code,
+            allow_pickle=self.settings.allow_pickle,
+        )
+
+    def _plan(self, case: Case) -> Plan:
+        measure = self.suite.spec.measure
+        limits = [seconds for seconds in (measure.budget, self.settings.budget) if seconds is not None]
+        # A fixed number of rounds: looking earlier would spend error budget that nobody set aside.
+        return Plan(measure.rounds, measure.warmup, min(limits, default=None), lambda _: False, self.settings.progress)
+
+    def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
+        found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)
+        if found is None or self.settings.update:
+            return found
+        if any(gate.spec.compares for gate in case.gates) and (parts := baseline.mismatch(found.stored, measurement.workload)):
+            what = f"{case.id}: no baseline for this workload: {', '.join(parts)} changed since {found.stored.recorded}"
+            raise EngineError(self.engine, what, f"record one: pytest --specgate-update {self.suite.path}")
+        return found
+
+
+def _wants_memory(case: Case) -> bool:
+    return any(gate.spec.info.family is Family.MEMORY for gate in case.gates)
+
+
+def _device_lock(device: str) -> str:
+    """Two timed cases never share a device, the CPU being one; the lock holds across processes of one user."""
+    folder = cache_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder / f"{device.replace(':', '-')}.lock")
+
+
+def checks_in(cases: Iterable[Case]) -> int:
+    """Statistical checks of all gates of all cases: what the error budget is split over."""
+    return sum(gates.statistical(gate, greedy=case.sampling.greedy) for case in cases for gate in case.gates)
+
+
+# --- requirements -----------------------------------------------------------------------------------------------
+
+
+def requirements_unmet(suite: Suite, settings: Settings) -> str | None:
+    """Why this machine cannot run the suite, or None. Loads torch only where a device is asked for."""
+    import importlib.util
+
+    requires = suite.spec.requires
+    for package in requires.package:
+        if importlib.util.find_spec(package) is None:
+            return f"requires package {package!r}, which is not installed"
+    if requires.device and (reason := _no_device(requires.device, settings)):
+        return reason
+    if requires.memory is not None and (free := _free_memory(requires.device)) is not None and free < requires.memory:
+        return f"requires {requires.memory / 2**30:.3g} GiB of free memory, {free / 2**30:.3g} GiB are there"
+    return None
+
+
+def _no_device(device: str, settings: Settings) -> str | None:
+    if settings.device and settings.device.partition(":")[0] != device:
+        return f"requires device {device}, --specgate-device says {settings.device}"
+    if device == "cpu":
+        return None
+    import torch
+
+    there = torch.cuda.is_available() if device == "cuda" else torch.backends.mps.is_available()
+    return None if there else f"requires device {device}, which this machine has not"
+
+
+def _free_memory(device: str | None) -> int | None:
+    if device == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info()[0])
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+# --- baselines --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an update did to one case: ``old`` is None for a new entry, ``refused`` says why nothing was stored."""
+
+    case: str
+    path: Path
+    old: Stored | None
+    new: Stored | None
+    refused: str = ""
+
+
+def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Change]:
+    """Store what the session measured, one atomic write per file; what was not measured stays as it is.
+
+    ``failed`` names the cases in which a gate failed in this run. Raises StoreError, BaselineError.
+    """
+    changes, by_path = [], {}  # type: tuple[list[Change], dict[Path, dict[str, Stored]]]
+    for result in session.results():
+        path = baseline.path_for(session.settings.baselines, result.measurement.place, session.suite.name)
+        if path not in by_path:
+            by_path[path] = baseline.read(path) if path.is_file() else {}
+        old = by_path[path].get(result.case.id)
+        if not _may_touch(session.settings.update_only, result.case.id, old, failed):
+            continue
+        if result.refusal:
+            changes.append(Change(result.case.id, path, old, None, result.refusal))
+            continue
+        new = result.as_stored()
+        by_path[path][result.case.id] = new
+        changes.append(Change(result.case.id, path, old, new))
+    for path in {change.path for change in changes if change.new is not None}:
+        baseline.write(path, session.suite.name, by_path[path])
+    return changes
+
+
+def _may_touch(only: str | None, case: str, old: Stored | None, failed: frozenset[str]) -> bool:
+    if only == "new":
+        return old is None
+    return case in failed if only == "failed" else True
+
+
+def unused_entries(suite: Suite, cases: Iterable[Case], settings: Settings) -> Mapping[Path, tuple[str, ...]]:
+    """Stored entries that no case of the suite reads, by file. Unreadable files are left to those who need them."""
+    known, found = [case.id for case in cases], {}
+    for path in sorted(settings.baselines.glob(f"*/{suite.name}.json")):
+        try:
+            idle = baseline.unused(baseline.read(path), known)
+        except SpecgateError:
+            continue
+        if idle:
+            found[path] = idle
+    return found
