@@ -194,11 +194,6 @@ def _device_lock(device: str) -> str:
     return str(folder / f"{device.replace(':', '-')}.lock")
 
 
-def checks_in(cases: Iterable[Case]) -> int:
-    """Statistical checks of all gates of all cases: what the error budget is split over."""
-    return sum(gates.statistical(gate, greedy=case.sampling.greedy) for case in cases for gate in case.gates)
-
-
 # --- requirements -----------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from pytest_specgate.metrics import Family
 from pytest_specgate.records import Samples, Stored, Verdict
 from pytest_specgate.suite.cases import Gate
 
-__all__ = ["JudgeContext", "error_verdict", "judge", "statistical"]
+__all__ = ["JudgeContext", "error_verdict", "judge"]
 
 _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext], Judged]] = {
     Family.SPEEDUP: speedup.judge,
@@ -35,11 +35,3 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
         return verdict(gate, _FAMILIES[gate.spec.info.family](gate, samples, stored, context), context)
     except NoVerdict as problem:
         return error_verdict(gate, context.case, problem.reason, problem.advice)
-
-
-def statistical(gate: Gate, *, greedy: bool) -> int:
-    """How many checks of this gate draw on the build's error budget: exact comparisons draw none."""
-    family = gate.spec.info.family
-    if family is Family.MEMORY or (greedy and family in (Family.ACCEPTANCE, Family.OUTPUT)):
-        return 0
-    return sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))

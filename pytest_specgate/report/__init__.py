@@ -1,0 +1,1 @@
+"""Verdicts and measurements as people and machines read them. Nothing here decides anything."""

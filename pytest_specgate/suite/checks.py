@@ -1,0 +1,21 @@
+"""How many checks of a suite draw on the build's error budget; known before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pytest_specgate.metrics import Family
+from pytest_specgate.suite.cases import Case, Gate
+
+
+def statistical(gate: Gate, *, greedy: bool) -> int:
+    """Demands of the gate that carry sampling error: exact comparisons draw on no budget."""
+    family = gate.spec.info.family
+    if family is Family.MEMORY or (greedy and family in (Family.ACCEPTANCE, Family.OUTPUT)):
+        return 0
+    return sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))
+
+
+def checks_in(cases: Iterable[Case]) -> int:
+    """Statistical checks of all gates of all cases."""
+    return sum(statistical(gate, greedy=case.sampling.greedy) for case in cases for gate in case.gates)
