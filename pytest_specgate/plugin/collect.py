@@ -1,0 +1,164 @@
+"""YAML to tests: a suite file holds engines, an engine holds gates.
+
+Collecting reads YAML and prompt files and nothing else: no engine is built, nothing heavy is imported, no network
+is touched. A suite is read when its file is first seen, before any selection, so that the number of its checks is
+known whatever ``--lf`` or a node id then leaves out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specgate.errors import SpecgateError
+from pytest_specgate.plugin import distribution, judging
+from pytest_specgate.plugin.keys import RUN
+from pytest_specgate.suite.cases import Case, Gate, Suite, expand, gate_id
+from pytest_specgate.suite.load import load_suite
+
+if TYPE_CHECKING:
+    from pytest_specgate.plugin.run import Run
+
+YAML_ENDINGS = (".yaml", ".yml")
+SUITE_ENDINGS = tuple(f".specgate{ending}" for ending in YAML_ENDINGS)
+
+
+def collect_file(file_path: Path, parent: pytest.Collector) -> SuiteFile | None:
+    """Take a file that its name or the command line calls a suite; other YAML is remembered."""
+    if not file_path.name.endswith(YAML_ENDINGS):
+        return None
+    if not file_path.name.endswith(SUITE_ENDINGS) and not parent.session.isinitpath(file_path):
+        parent.config.stash[RUN].found.passed_over.append(file_path)
+        return None
+    suite: SuiteFile = SuiteFile.from_parent(parent, path=file_path)
+    suite.read()
+    return suite
+
+
+class SuiteFile(pytest.File):
+    """A suite file; a mistake in it is one line and stops no other suite."""
+
+    suite: Suite | None = None
+    cases: tuple[Case, ...] = ()
+    problem: SpecgateError | None = None
+
+    def read(self) -> None:
+        """Load the suite and register its checks; a mistake is kept for :meth:`collect` to raise."""
+        found = self.config.stash[RUN].found
+        try:
+            self.suite = load_suite(self.path, self.config.rootpath, os.environ, found.prompt_files)
+            self.cases = expand(self.suite)
+        except SpecgateError as error:
+            self.problem = error
+        else:
+            found.warnings += self.suite.warnings
+        found.suites[self.path] = self.cases
+
+    def collect(self) -> Iterator[EngineNode]:
+        """Yield one node per engine, in the order of the file."""
+        if self.problem is not None:
+            raise self.CollectError(str(self.problem)) from self.problem
+        for name, cases in groupby(self.cases, key=lambda case: case.engine):
+            yield EngineNode.from_parent(self, name=name, suite=self.suite, cases=tuple(cases))
+
+
+class EngineNode(pytest.Collector):
+    """One engine of a suite: the cases that it runs share what it loads."""
+
+    def __init__(self, *, suite: Suite, cases: tuple[Case, ...], **kwargs: object) -> None:
+        super().__init__(**kwargs)  # type: ignore[arg-type]  # pytest's own, passed through
+        self.suite = suite
+        self.cases = cases
+        spec = cases[0].engine_spec
+        self.extra_keyword_matches.add(spec.kind)
+        if spec.candidate is not None:
+            self.extra_keyword_matches.add(spec.candidate.method.value)
+
+    def collect(self) -> Iterator[GateItem]:
+        """Yield one test per case and gate; the gates of a case stand together."""
+        for case in self.cases:
+            for gate in case.gates:
+                yield GateItem.from_parent(self, name=gate_id(gate, case), suite=self.suite, case=case, gate=gate)
+
+
+class GateItem(pytest.Item):
+    """One gate on one case: ``setup`` measures and judges, ``runtest`` says so."""
+
+    def __init__(self, *, suite: Suite, case: Case, gate: Gate, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # type: ignore[arg-type]  # pytest's own, passed through
+        self.suite = suite
+        self.case = case
+        self.gate = gate
+        category = case.scenario.spec.category.value
+        self.extra_keyword_matches.add(category)
+        for name in ("specgate", gate.spec.metric, category.replace("-", "_"), suite.spec.tier.value):
+            self.add_marker(name)
+
+    @property
+    def engine_id(self) -> tuple[Path, str]:
+        """What the engine is known by within a run."""
+        return self.path, self.case.engine
+
+    def setup(self) -> None:
+        """Measure the case unless that is done, and judge; what cannot be judged is an error here."""
+        judging.set_up(self)
+
+    def runtest(self) -> None:
+        """Raise where the gate fails."""
+        judging.tell(self)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> object:
+        """Give the verdict's own text where the gate failed; a traceback is for bugs."""
+        text = judging.text_of(excinfo.value)
+        return super().repr_failure(excinfo, style) if text is None else text  # type: ignore[arg-type]
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Point at the gate's own line, which may stand in a suite that this one extends."""
+        location = self.gate.location
+        return self.config.rootpath / location.path, max(location.line - 1, 0), f"{self.case.engine}::{self.name}"
+
+
+def keep_engines_together(items: list[pytest.Item]) -> None:
+    """Bring the gates of an engine, and of a case, next to each other, in the order of first appearance.
+
+    A shuffled order would load two engines at once, and what the one holds would show in the other's numbers.
+    """
+    first: dict[object, int] = {}
+    for position, item in enumerate(items):
+        if isinstance(item, GateItem):
+            first.setdefault(item.engine_id, position)
+            first.setdefault((*item.engine_id, item.case.slug), position)
+
+    def place(numbered: tuple[int, pytest.Item]) -> tuple[int, int, int]:
+        position, item = numbered
+        if not isinstance(item, GateItem):
+            return position, position, position
+        return first[item.engine_id], first[(*item.engine_id, item.case.slug)], position
+
+    items[:] = [item for _, item in sorted(enumerate(items), key=place)]
+
+
+def refuse_nothing(run: Run) -> None:
+    """Raise UsageError where suites were asked for and none was found: an uncollected gate never fails.
+
+    A worker's message would be lost; there the controller says it at the end.
+    """
+    if run.found.demanded and not run.found.suites and not distribution.is_worker(run.config):
+        raise pytest.UsageError(nothing_found(run.found.passed_over, run.config.rootpath))
+
+
+def nothing_found(passed_over: list[Path], root: Path) -> str:
+    """Say that no suite was found, and what was seen instead."""
+    what = "--specgate found no suite"
+    if not passed_over:
+        return f"{what} and no other YAML file — name the folder that holds your *.specgate.yaml files"
+    paths = sorted(set(passed_over))
+    names = [str(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    hint = "name suites *.specgate.yaml, or pass a file's path on the command line"
+    return f"{what}; passed over: {', '.join(names[:10])}{more} — {hint}"

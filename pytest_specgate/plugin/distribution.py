@@ -1,0 +1,87 @@
+"""What pytest-xdist changes: which modes are refused, and what a worker tells the controller at its end.
+
+Verdicts travel on reports; measurements and what was found travel in ``workeroutput``. Nothing here needs xdist to be
+installed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_specgate.codec import decode, encode
+from pytest_specgate.records import Measurement
+
+if TYPE_CHECKING:
+    from pytest_specgate.plugin.run import Run
+
+MODES = ("loadscope", "loadfile", "no")
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process is one of several that run the tests."""
+    return hasattr(config, "workerinput")
+
+
+def is_distributed(config: pytest.Config) -> bool:
+    """Whether this process hands the tests out to workers."""
+    return not is_worker(config) and config.getoption("dist", "no") != "no"
+
+
+def check(config: pytest.Config, *, updating: bool) -> None:
+    """Raise UsageError for a mode that would tear an engine's gates apart, or update from several processes."""
+    if not is_distributed(config):
+        return
+    if updating:
+        raise pytest.UsageError("--specgate-update runs in one process — leave out -n, or use -n 0")
+    mode = config.getoption("dist")
+    if mode not in MODES:
+        what = f"--specgate cannot run with --dist {mode}, which would load an engine in several workers at once"
+        raise pytest.UsageError(f"{what} — use --dist loadscope, --dist loadfile or -n 0")
+
+
+def send(config: pytest.Config, run: Run) -> None:
+    """Put what only this worker knows where the controller will find it."""
+    output: dict[str, Any] = config.workeroutput  # type: ignore[attr-defined]  # xdist's documented place
+    output["specgate"] = {
+        "suites": len(run.found.suites),
+        "passed_over": [str(path) for path in run.found.passed_over],
+        "measurements": {suite: _encoded(taken) for suite, taken in measured(run).items()},
+        "warnings": run.found.warnings,
+    }
+
+
+def measured(run: Run) -> dict[str, tuple[Measurement, ...]]:
+    """The measurements of this process, by suite as named from the root."""
+    found: dict[str, tuple[Measurement, ...]] = {}
+    for (path, _), session in run.sessions.items():
+        root = run.config.rootpath
+        suite = str(path.relative_to(root) if path.is_relative_to(root) else path)
+        found[suite] = found.get(suite, ()) + tuple(result.measurement for result in session.results())
+    return {suite: taken for suite, taken in found.items() if taken}
+
+
+def _encoded(measurements: tuple[Measurement, ...]) -> list[Any]:
+    return [encoded for measurement in measurements if (encoded := _try_encode(measurement)) is not None]
+
+
+def _try_encode(measurement: Measurement) -> Any:
+    try:
+        return encode(measurement)
+    except ValueError:  # not finite: its gates are errors already, and JSON cannot carry it
+        return None
+
+
+def receive(run: Run, output: dict[str, Any]) -> None:
+    """Take in what a worker sent; a worker that crashed sent nothing."""
+    sent = output.get("specgate")
+    if sent is None:
+        return
+    run.ending.suites += sent["suites"]
+    run.found.passed_over += [Path(path) for path in sent["passed_over"]]
+    run.found.warnings += [warning for warning in sent["warnings"] if warning not in run.found.warnings]
+    for suite, taken in sent["measurements"].items():
+        decoded = tuple(decode(Measurement, one) for one in taken)
+        run.ending.measurements[suite] = run.ending.measurements.get(suite, ()) + decoded

@@ -1,0 +1,91 @@
+"""The end of a run, in the controller: baselines stored, reports written, the exit status settled.
+
+Each step stands alone, so that a full disk costs one file and no verdict. What went wrong is kept as lines for the
+summary, and fails the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specgate.errors import SpecgateError
+from pytest_specgate.plugin import collect, distribution
+from pytest_specgate.records import Measurement, Outcome
+
+if TYPE_CHECKING:
+    from pytest_specgate.plugin.run import Run
+    from pytest_specgate.session import Change
+
+_DECIDED = (Outcome.PASS, Outcome.FAIL)
+
+
+@dataclass(slots=True)
+class Ending:
+    """What the summary has to tell beside the verdicts. ``suites`` and ``measurements`` are what workers sent."""
+
+    suites: int = 0
+    measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def settle(self, session: pytest.Session, run: Run) -> None:
+        """Do everything that happens once, at the end."""
+        if run.config.option.collectonly:
+            return
+        if run.options.update:
+            self._update(run)
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self._undecided(run)
+        status = self._status(session, run)
+        session.exitstatus = status
+        if run.options.reports:
+            self._report(run, int(status))
+            if self.problems and status == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _status(self, session: pytest.Session, run: Run) -> int:
+        status = session.exitstatus
+        none_found = distribution.is_distributed(run.config) and not self.suites and run.found.demanded
+        if none_found and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            self.problems.append(collect.nothing_found(run.found.passed_over, run.config.rootpath))
+            return pytest.ExitCode.USAGE_ERROR
+        return pytest.ExitCode.TESTS_FAILED if self.problems and status == pytest.ExitCode.OK else status
+
+    def _undecided(self, run: Run) -> None:
+        """An engine none of whose gates is ever decided is not gated at all."""
+        outcomes: dict[str, set[Outcome]] = {}
+        for nodeid, verdict in run.verdicts.items():
+            outcomes.setdefault(nodeid.rsplit("::", 1)[0], set()).add(verdict.outcome)
+        for engine, reached in outcomes.items():
+            if Outcome.INCONCLUSIVE in reached and not reached.intersection(_DECIDED):
+                hint = "act on a reason above, or raise measure.rounds"
+                self.problems.append(f"{engine}: no gate reached PASS or FAIL, so nothing was gated — {hint}")
+
+    def _update(self, run: Run) -> None:
+        from pytest_specgate.session import update_baselines
+
+        for engine, session in run.sessions.items():
+            try:
+                self.changes += update_baselines(session, frozenset(run.failed.get(engine, ())))
+            except SpecgateError as error:
+                self.problems.append(str(error))
+
+    def _report(self, run: Run, status: int) -> None:
+        from pytest_specgate.report import document
+
+        machine: dict[str, str] = {}
+        run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
+        measurements = {**self.measurements, **distribution.measured(run)}
+        report = document.new_report(list(run.verdicts.values()), measurements, status, machine, run.found.warnings)
+        run.config.hook.pytest_specgate_report(config=run.config, report=report)
+        for path in run.options.reports:
+            try:
+                document.write(path, report)
+                self.written.append(path)
+            except SpecgateError as error:
+                self.problems.append(str(error))

@@ -1,0 +1,92 @@
+"""One gate's test: setup measures and judges, the call says what came of it.
+
+So "could not measure" is pytest's ERROR and "worse" its FAILED; an undecided gate is skipped under a name of its
+own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specgate.plugin.keys import RUN, VERDICT
+from pytest_specgate.records import Outcome, Verdict
+from pytest_specgate.suite.model import Policy
+
+if TYPE_CHECKING:
+    from pytest_specgate.plugin.collect import GateItem
+    from pytest_specgate.records import Measurement
+
+
+class GateFailed(Exception):  # noqa: N818 - pytest's reports show the name
+    """A gate that fails the build; ``text`` is what the user reads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def set_up(item: GateItem) -> None:
+    """Measure the item's case unless that is done, and judge the gate; fail here where it could not be judged."""
+    run = item.config.stash[RUN]
+    if reason := run.skip_reason(item):
+        pytest.skip(reason)
+    try:
+        verdict = run.session(item).judge(item.gate, item.case)
+    finally:
+        run.progress.clear()
+    item.stash[VERDICT] = verdict
+    if verdict.outcome is Outcome.FAIL:
+        run.failed.setdefault(item.engine_id, set()).add(item.case.id)
+    if verdict.outcome is Outcome.ERROR:
+        pytest.fail(error_text(verdict), pytrace=False)
+
+
+def tell(item: GateItem) -> None:
+    """Raise GateFailed for a gate that fails the build, and skip an undecided one."""
+    verdict = item.stash[VERDICT]
+    if verdict.outcome is Outcome.FAIL and not verdict.softened:
+        raise GateFailed(_failure(item, verdict))
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        if must_decide(item):
+            raise GateFailed(f"{_failure(item, verdict)}\n  {_demand(item)}")
+        pytest.skip(verdict.reason)
+
+
+def must_decide(item: GateItem) -> bool:
+    """Whether an undecided gate fails the build; one that only warns never does."""
+    if item.gate.spec.on_fail == "warn":
+        return False
+    policy = item.gate.spec.policy or item.suite.spec.policy
+    return policy is Policy.PROVE or item.config.stash[RUN].options.strict
+
+
+def _demand(item: GateItem) -> str:
+    if item.config.stash[RUN].options.strict:
+        return "an undecided gate fails under --specgate-strict"
+    return "an undecided gate fails under policy prove"
+
+
+def error_text(verdict: Verdict) -> str:
+    """Say in one line where, what, and what to do."""
+    from pytest_specgate.report.escape import harmless
+
+    advice = f" — {verdict.advice}" if verdict.advice else ""
+    return harmless(f"{verdict.location}: {verdict.gate} on {verdict.case}: {verdict.reason}{advice}")
+
+
+def _failure(item: GateItem, verdict: Verdict) -> str:
+    from pytest_specgate.report.failure import failure_text
+
+    return failure_text(verdict, _measurement(item))
+
+
+def _measurement(item: GateItem) -> Measurement:
+    """Look up what was measured: a gate only fails on numbers."""
+    return item.config.stash[RUN].session(item).case(item.case).measurement
+
+
+def text_of(error: BaseException) -> str | None:
+    """Give the text of a gate that failed, None for any other exception."""
+    return error.text if isinstance(error, GateFailed) else None

@@ -1,0 +1,168 @@
+"""One table of options: command line, ini twins, and what they come to.
+
+The command line wins over the ini file, which wins over the default. Whoever passes any option of ours wants
+suites to run; an ini value alone does not, except ``specgate = true``. What a person must say anew each time
+(updating baselines, trusting code) has no ini twin. A wrong value is a UsageError that lists the valid ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+TIERS = ("smoke", "full", "nightly")
+UPDATE_ONLY = ("new", "failed")
+REPORT_ENDINGS = (".json",)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: ``--specgate-NAME``, and ``specgate_name`` in an ini file where ``ini`` says so."""
+
+    name: str
+    help: str
+    kind: Literal["flag", "value", "list"] = "value"
+    metavar: str | None = None
+    ini: bool = True
+
+    @property
+    def flag(self) -> str:
+        """As written on the command line."""
+        return f"--specgate-{self.name}" if self.name else "--specgate"
+
+    @property
+    def dest(self) -> str:
+        """As written in an ini file."""
+        return self.flag[2:].replace("-", "_")
+
+
+_SWITCH = Option("", "Collect and judge suites (*.specgate.yaml); implied by all options below", "flag")
+TABLE = (
+    _SWITCH,
+    Option("update", "Store what is measured as the new baselines", "flag", ini=False),
+    Option("update-only", "Store new entries only, or those of failed gates: new, failed", metavar="WHICH", ini=False),
+    Option("strict", "Fail where a gate stays undecided", "flag"),
+    Option("tier", "Run suites of this tier and below: smoke, full, nightly (default: smoke)", metavar="TIER"),
+    Option("baselines", "Folder of baselines (default: baselines in the root directory)", metavar="DIR"),
+    Option("budget", "Most time for one case, such as 90 or 2min", metavar="SECONDS"),
+    Option("report", "Write a report of the run (.json); may be given more than once", "list", "PATH"),
+    Option("device", "Run engines on this device, whatever the suite says: cpu, cuda, cuda:1, mps", metavar="DEVICE"),
+    Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
+    Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
+)
+_BY_NAME = {option.name: option for option in TABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line and the ini file come to."""
+
+    update: bool
+    update_only: str | None
+    strict: bool
+    tier: str
+    baselines: Path
+    budget: float | None
+    reports: tuple[Path, ...]
+    device: str | None
+    allow_remote_code: bool
+    allow_pickle: bool
+
+    def takes(self, tier: str) -> bool:
+        """Whether a suite of this tier runs."""
+        return TIERS.index(tier) <= TIERS.index(self.tier)
+
+
+def add(parser: pytest.Parser) -> None:
+    """Offer every option of the table."""
+    group = parser.getgroup("specgate", "gates for speculative decoding")
+    actions = {"flag": "store_true", "value": "store", "list": "append"}
+    ini_types: dict[str, Any] = {"flag": "bool", "value": "string", "list": "linelist"}
+    for option in TABLE:
+        how: dict[str, Any] = {"metavar": option.metavar} if option.metavar else {}
+        how |= {"action": actions[option.kind], "dest": option.dest, "help": option.help}
+        group.addoption(option.flag, default=None, **how)
+        if option.ini:
+            parser.addini(option.dest, option.help, type=ini_types[option.kind], default=None)
+
+
+def wanted(config: pytest.Config) -> bool:
+    """Whether this run is to collect suites."""
+    return given(config) or bool(config.getini(_SWITCH.dest))
+
+
+def given(config: pytest.Config) -> bool:
+    """Whether an option of ours stands on the command line (or in addopts)."""
+    return any(config.getoption(option.dest) is not None for option in TABLE)
+
+
+def read(config: pytest.Config) -> Options:
+    """Check every option. Raises pytest.UsageError."""
+    update_only = _choice(config, "update-only", UPDATE_ONLY)
+    return Options(
+        update=bool(_value(config, "update")) or update_only is not None,
+        update_only=update_only,
+        strict=bool(_value(config, "strict")),
+        tier=_choice(config, "tier", TIERS) or "smoke",
+        baselines=_baselines(config),
+        budget=_budget(config),
+        reports=_reports(config),
+        device=_value(config, "device") or None,
+        allow_remote_code=bool(_value(config, "trust-remote-code")),
+        allow_pickle=bool(_value(config, "allow-pickle")),
+    )
+
+
+def _value(config: pytest.Config, name: str) -> Any:
+    option = _BY_NAME[name]
+    value = config.getoption(option.dest)
+    return config.getini(option.dest) if value is None and option.ini else value
+
+
+def _folder(config: pytest.Config, name: str) -> Path:
+    """Where a relative path starts: where the user stands, or where the ini file's project is."""
+    typed = config.getoption(_BY_NAME[name].dest) is not None
+    return config.invocation_params.dir if typed else config.rootpath
+
+
+def _choice(config: pytest.Config, name: str, valid: tuple[str, ...]) -> str | None:
+    value: str | None = _value(config, name)
+    if value is None or value in valid:
+        return value
+    from pytest_specgate.units import did_you_mean
+
+    what = f"--specgate-{name}: unknown value {value!r}{did_you_mean(value, valid)}"
+    raise pytest.UsageError(f"{what} — choose one of: {', '.join(valid)}")
+
+
+def _baselines(config: pytest.Config) -> Path:
+    value = _value(config, "baselines")
+    path = _folder(config, "baselines") / value if value else config.rootpath / "baselines"
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"--specgate-baselines: {str(value)!r} is no folder — name a folder")
+    return path
+
+
+def _budget(config: pytest.Config) -> float | None:
+    value: str | None = _value(config, "budget")
+    if value is None:
+        return None
+    from pytest_specgate.units import parse_seconds
+
+    try:
+        return parse_seconds(f"{value} s" if value.replace(".", "", 1).isdecimal() else value)
+    except ValueError as error:
+        what = f"--specgate-budget: {value!r} is no time above zero"
+        raise pytest.UsageError(f"{what} — write seconds, such as 90, or a unit, such as 2min") from error
+
+
+def _reports(config: pytest.Config) -> tuple[Path, ...]:
+    values: list[str] = _value(config, "report") or []
+    for value in values:
+        if Path(value).suffix not in REPORT_ENDINGS:
+            what = f"--specgate-report: {value!r} has no ending that names a format"
+            raise pytest.UsageError(f"{what} — end it in one of: {', '.join(REPORT_ENDINGS)}")
+    return tuple(_folder(config, "report") / value for value in values)

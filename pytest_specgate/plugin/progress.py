@@ -1,0 +1,68 @@
+"""The progress line of a long run: rewritten in place on a terminal, a line now and then in a log, silent under -q.
+
+pytest's own terminal reporter writes it, with capture set aside for that moment, so that ``-v``, ``-s`` and
+``--capture`` change nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+import pytest
+
+LOG_SECONDS = 30.0
+TERMINAL_SECONDS = 0.2
+
+
+class Progress:
+    """Called with each new state of a measurement; ``environ`` tells a CI's log from a terminal."""
+
+    def __init__(self, config: pytest.Config, environ: Mapping[str, str] = os.environ) -> None:
+        self._plugins = config.pluginmanager
+        self._silent = config.get_verbosity() < 0 or hasattr(config, "workerinput")
+        self._in_ci = bool(environ.get("CI"))
+        self._last = time.monotonic()
+        self._shown = False
+
+    def __call__(self, text: str) -> None:
+        """Show the text if it is time to."""
+        reporter: pytest.TerminalReporter | None = self._plugins.get_plugin("terminalreporter")
+        if self._silent or reporter is None:
+            return
+        rewriting = bool(reporter.isatty) and not self._in_ci
+        now = time.monotonic()
+        if now - self._last < (TERMINAL_SECONDS if rewriting else LOG_SECONDS):
+            return
+        self._last = now
+        with self._uncaptured():
+            if rewriting:
+                self._rewrite(reporter, text)
+            else:
+                reporter.write_line(f"specgate: {text}")
+
+    def clear(self) -> None:
+        """Remove the line, so that pytest's own output starts on a clean one."""
+        reporter: pytest.TerminalReporter | None = self._plugins.get_plugin("terminalreporter")
+        if self._shown and reporter is not None:
+            self._shown = False
+            with self._uncaptured():
+                reporter.rewrite("", erase=True)
+                reporter.rewrite("")
+
+    def _rewrite(self, reporter: pytest.TerminalReporter, text: str) -> None:
+        if not self._shown:
+            reporter.ensure_newline()
+        width = reporter.config.get_terminal_writer().fullwidth - 1
+        reporter.rewrite(text[:width], erase=True)
+        self._shown = True
+
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        capture = self._plugins.get_plugin("capturemanager")
+        uncaptured: AbstractContextManager[None] = (
+            contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
+        )
+        return uncaptured

@@ -1,0 +1,143 @@
+"""The state of one active run: what was found, which engines are up, what was judged, and how it ends.
+
+Engines belong to this object and not to pytest's collectors, for reruns and shuffled orders set a collector up more
+than once. Every process of a distributed run has its own; only the controller's knows all verdicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specgate.plugin import distribution, options, transport
+from pytest_specgate.plugin.ending import Ending
+from pytest_specgate.plugin.options import Options
+from pytest_specgate.plugin.progress import Progress
+from pytest_specgate.records import Verdict
+from pytest_specgate.suite.cases import Case
+from pytest_specgate.suite.prompts import PromptFiles
+
+if TYPE_CHECKING:
+    from pytest_specgate.plugin.collect import GateItem
+    from pytest_specgate.session import Settings, SuiteSession
+
+EngineId = tuple[Path, str]
+
+
+@dataclass(slots=True)
+class Found:
+    """What collection saw: suites with their cases (none for a bad one), and YAML files that are no suites.
+
+    ``demanded`` says that a run without any suite is an error: always, except where only an ini file asks for suites
+    and the command line names what to run.
+    """
+
+    demanded: bool
+    prompt_files: PromptFiles
+    suites: dict[Path, tuple[Case, ...]] = field(default_factory=dict)
+    passed_over: list[Path] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Run:
+    """Everything about one run; kept under ``keys.RUN``."""
+
+    def __init__(self, config: pytest.Config, chosen: Options) -> None:
+        self.config = config
+        self.options = chosen
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
+        self.found = Found(options.given(config) or not named, PromptFiles(config.rootpath))
+        self.sessions: dict[EngineId, SuiteSession] = {}
+        self.skip_reasons: dict[Path, str | None] = {}
+        #: By node id, in the order in which they were reached.
+        self.verdicts: dict[str, Verdict] = {}
+        #: Cases of which a gate failed, by engine.
+        self.failed: dict[EngineId, set[str]] = {}
+        self.ending = Ending()
+        self.progress = Progress(config)
+        self._settings: Settings | None = None
+        self._checks: int | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What a session needs to know of the options."""
+        if self._settings is None:
+            from pytest_specgate.session import Settings
+
+            chosen = self.options
+            self._settings = Settings(
+                baselines=chosen.baselines,
+                update=chosen.update,
+                update_only=chosen.update_only,
+                device=chosen.device,
+                budget=chosen.budget,
+                strict=chosen.strict,
+                allow_remote_code=chosen.allow_remote_code,
+                allow_pickle=chosen.allow_pickle,
+                progress=self.progress,
+            )
+        return self._settings
+
+    @property
+    def checks(self) -> int:
+        """Statistical checks of all suites found: selection by ``-k``, ``--lf`` or node id never changes a verdict."""
+        if self._checks is None:
+            from pytest_specgate.gates import statistical
+
+            cases = [case for suite_cases in self.found.suites.values() for case in suite_cases]
+            self._checks = sum(statistical(gate, greedy=case.sampling.greedy) for case in cases for gate in case.gates)
+        return self._checks
+
+    def skip_reason(self, item: GateItem) -> str | None:
+        """Why this run leaves the item's suite alone, or None; looked up once per suite."""
+        path = item.path
+        if path not in self.skip_reasons:
+            tier = item.suite.spec.tier.value
+            if self.options.takes(tier):
+                from pytest_specgate.session import requirements_unmet
+
+                self.skip_reasons[path] = requirements_unmet(item.suite, self.settings)
+            else:
+                self.skip_reasons[path] = f"tier {tier} runs with --specgate-tier {tier}"
+        return self.skip_reasons[path]
+
+    def session(self, item: GateItem) -> SuiteSession:
+        """The session of the item's engine; it starts its engine when a case is first measured."""
+        if item.engine_id not in self.sessions:
+            from pytest_specgate.session import SuiteSession
+
+            self.sessions[item.engine_id] = SuiteSession(item.suite, item.case.engine, self.settings, self.checks)
+        return self.sessions[item.engine_id]
+
+    def leave(self, item: pytest.Item, following: pytest.Item | None) -> None:
+        """Close the item's engine unless the next item uses it too."""
+        engine = getattr(item, "engine_id", None)
+        if engine in self.sessions and engine != getattr(following, "engine_id", None):
+            self.sessions[engine].close()
+
+    def hear(self, report: pytest.TestReport) -> None:
+        """Take the verdict off a report, in the controller."""
+        verdict = transport.verdict_of(report)
+        if verdict is None or distribution.is_worker(self.config):
+            return
+        known = report.nodeid in self.verdicts
+        self.verdicts[report.nodeid] = verdict
+        if not known:
+            self.config.hook.pytest_specgate_verdict(config=self.config, verdict=verdict)
+
+    def finish(self, session: pytest.Session) -> None:
+        """Settle the run: engines closed, baselines stored, reports written, exit status set."""
+        self.close()
+        if distribution.is_worker(self.config):
+            distribution.send(self.config, self)
+        else:
+            self.ending.settle(session, self)
+
+    def close(self) -> None:
+        """Close every engine; may be called twice."""
+        self.progress.clear()
+        for session in self.sessions.values():
+            session.close()

@@ -1,0 +1,63 @@
+"""What the terminal shows at the end: the verdicts, what was stored and written, and what failed beside the tests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_specgate.plugin import distribution
+from pytest_specgate.plugin.run import Run
+
+
+def header(run: Run) -> str:
+    """Tier and baselines: what two runs must share to be comparable."""
+    return f"specgate: tier {run.options.tier}, baselines {_shown(run.options.baselines, run.config.rootpath)}"
+
+
+def show(reporter: pytest.TerminalReporter, run: Run) -> None:
+    """Print the section; nothing in a worker, nothing where nothing was judged."""
+    if distribution.is_worker(run.config):
+        return
+    ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    lines = list(_lines(run, run.config.get_terminal_writer().fullwidth, ascii_only=ascii_only))
+    if not lines and not run.ending.problems:
+        return
+    reporter.section("specgate")
+    for line in lines:
+        reporter.write_line(line)
+    for problem in run.ending.problems:
+        reporter.write_line(f"ERROR: {problem}", red=True)
+
+
+def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
+    from pytest_specgate.report import terminal
+
+    yield from terminal.lines(list(run.verdicts.values()), width, ascii_only=ascii_only)
+    for warning in run.found.warnings:
+        yield f"warning: {warning}"
+    for taken in distribution.measured(run).values():
+        yield from (f"warning: {one.case}: {warning}" for one in taken for warning in one.warnings)
+    yield from _update_lines(run)
+    for path in run.ending.written:
+        yield f"report written: {_shown(path, run.config.rootpath)}"
+
+
+def _update_lines(run: Run) -> Iterator[str]:
+    from pytest_specgate.report.summary import change_lines
+
+    for change in run.ending.changes:
+        if change.new is None:
+            yield f"{change.case}: not stored: {change.refused}"
+        else:
+            yield from change_lines(change.case, change.old, change.new)
+    for path in sorted({change.path for change in run.ending.changes if change.new is not None}):
+        yield f"baseline written: {_shown(path, run.config.rootpath)}"
+    if run.options.update and run.verdicts and not any(change.new for change in run.ending.changes):
+        yield "no baseline was written"
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
