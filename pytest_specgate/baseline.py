@@ -7,19 +7,52 @@ draft, flags) changed: that is what it exists to judge.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_specgate.codec import decode, encode
-from pytest_specgate.errors import BaselineError, Location
+from pytest_specgate import jsontext
+from pytest_specgate.codec import CodecError, decode, encode
+from pytest_specgate.errors import BaselineError, Location, StoreError
 from pytest_specgate.files import write_atomically
+from pytest_specgate.masking import masker
 from pytest_specgate.records import Place, PromptSamples, Samples, Stored
+from pytest_specgate.schemas import file_schema
 
 SCHEMA = 1
 _REFRESH = "record it again: pytest --specgate-update"
+_CONFLICT = re.compile(r"^(<{7}|={7}|>{7}|\|{7})( |\r?$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case as the file holds it."""
+
+    recorded: str
+    workload: Mapping[str, str]
+    subject: Mapping[str, str]
+    greedy: bool
+    scalars: Mapping[str, float]
+    prompts: tuple[PromptSamples, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A baseline file: the cases of one suite at one place."""
+
+    schema: int
+    suite: str
+    place: Place
+    cases: Mapping[str, Entry]
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a baseline file."""
+    return file_schema(Document, "pytest-specgate baseline", SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +72,19 @@ def path_for(folder: Path, place: Place, suite: str) -> Path:
 def find(folder: Path, suite: str, case: str, place: Place) -> Found | None:
     """This place's entry for the case, else the first of another place by folder name, else None. Raises BaselineError."""
     own = path_for(folder, place, suite)
-    others = sorted(path for path in folder.glob(f"*/{suite}.json") if path != own)
+    others = sorted(path for path in folder.glob(f"*/{glob.escape(suite)}.json") if path != own)
     for path in [own, *others]:
         if path.is_file() and (stored := read(path).get(case)) is not None:
+            _refuse_stray(path, stored.place)
             return Found(stored, path, elsewhere=path != own)
     return None
+
+
+def _refuse_stray(path: Path, place: Place) -> None:
+    """A file copied into the folder of another machine would pass for that machine's own numbers."""
+    if path.parent.name != place.slug:
+        what = f"holds numbers of {place.slug}, but lies in the folder of {path.parent.name}"
+        raise BaselineError(Location(path), what, f"move it to {path.parent.with_name(place.slug)}, or {_REFRESH}")
 
 
 def mismatch(stored: Stored, workload: Mapping[str, str]) -> tuple[str, ...]:
@@ -64,84 +105,101 @@ def read(path: Path) -> dict[str, Stored]:
     """Every entry of a file by case id. Raises BaselineError for anything but a whole file of this schema."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BaselineError(Location(path), f"cannot be read ({error})", _REFRESH) from error
-    if "<<<<<<< " in text:
-        line = text[: text.index("<<<<<<< ")].count("\n") + 1
-        raise BaselineError(Location(path, line, 1), "holds a merge conflict", "settle it, or " + _REFRESH)
+    except OSError as error:
+        raise BaselineError(Location(path), f"cannot be read ({error.strerror})", "check the path") from error
+    except UnicodeDecodeError as error:
+        raise BaselineError(Location(path), f"byte {error.start} is not UTF-8", _REFRESH) from error
+    if conflict := _CONFLICT.search(text):
+        where = Location(path, *jsontext.line_and_column(text, conflict.start()))
+        raise BaselineError(where, "holds a merge conflict", f"keep one of the two sides, or {_REFRESH}")
     try:
-        data = json.loads(text, object_pairs_hook=_no_duplicates)
-    except json.JSONDecodeError as error:
-        raise BaselineError(Location(path, error.lineno, error.colno), f"is no whole JSON ({error.msg})", _REFRESH) from error
-    except ValueError as error:
-        raise BaselineError(Location(path), str(error), _REFRESH) from error
-    return _entries(path, data)
+        data = jsontext.parse(text)
+    except jsontext.JsonError as error:
+        raise BaselineError(Location(path, error.line, error.column), error.what, _REFRESH) from error
+    _refuse_version(path, text, data)
+    try:
+        document = decode(Document, data)
+    except CodecError as error:
+        where = Location(path, *jsontext.locate(text, error.path))
+        raise BaselineError(where, str(error), _REFRESH) from error
+    return {case: _stored(case, document.place, entry) for case, entry in document.cases.items()}
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice")
-    return found
-
-
-def _entries(path: Path, data: Any) -> dict[str, Stored]:
+def _refuse_version(path: Path, text: str, data: Any) -> None:
     version = data.get("schema") if isinstance(data, dict) else None
-    if not isinstance(version, int):
-        raise BaselineError(Location(path), "is no baseline: 'schema' is missing", _REFRESH)
+    where = Location(path, *jsontext.locate(text, ("schema",)))
+    if type(version) is not int:
+        raise BaselineError(where, "is no baseline: it has no 'schema' number", _REFRESH)
     if version > SCHEMA:
-        raise BaselineError(Location(path), f"schema {version} is newer than {SCHEMA}", "update pytest-specgate")
+        what = f"schema {version} is newer than {SCHEMA}, which this version reads"
+        raise BaselineError(where, what, "update pytest-specgate: pip install -U pytest-specgate")
     if version < SCHEMA:
-        raise BaselineError(Location(path), f"schema {version} is older than {SCHEMA}", _REFRESH)
-    try:
-        place = decode(Place, data["place"], "place")
-        return {case: _entry(case, place, entry) for case, entry in data["cases"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BaselineError(Location(path), f"is not what this version writes ({error})", _REFRESH) from error
+        raise BaselineError(where, f"schema {version} is older than {SCHEMA}, which this version reads", _REFRESH)
 
 
-def _entry(case: str, place: Place, entry: Mapping[str, Any]) -> Stored:
-    prompts = decode(tuple[PromptSamples, ...], entry["prompts"], f"cases.{case}.prompts")  # type: ignore[arg-type]
-    samples = Samples(case, bool(entry["greedy"]), prompts, dict(entry["scalars"]))
-    return Stored(place, dict(entry["workload"]), dict(entry["subject"]), str(entry["recorded"]), samples)
+def _stored(case: str, place: Place, entry: Entry) -> Stored:
+    samples = Samples(case, entry.greedy, entry.prompts, entry.scalars)
+    return Stored(place, entry.workload, entry.subject, entry.recorded, samples)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------
 
 
 def write(path: Path, suite: str, entries: Mapping[str, Stored]) -> None:
-    """Store all entries of one place as a whole file. Raises StoreError, and ValueError for numbers that are not finite."""
-    write_atomically(path, render(suite, entries))
+    """Store all entries of one place as a whole file.
+
+    Secrets of the environment are masked in the subject; the workload is left alone, for it must compare equal later.
+    Raises StoreError where the file cannot be written, a number is not finite, or the entries are of several places.
+    """
+    hide = masker(os.environ)
+    try:
+        text = render(suite, entries, hide)
+    except ValueError as error:
+        raise StoreError(f"{path}: {error}") from error
+    write_atomically(path, text)
 
 
-def render(suite: str, entries: Mapping[str, Stored]) -> str:
-    """The file's text: sorted, rounded to six significant digits, one prompt a line, so that a diff can be read."""
-    place = next(iter(entries.values())).place
-    cases = ",\n".join(_render_case(case, entries[case]) for case in sorted(entries))
-    head = f'"schema": {SCHEMA},\n "suite": {json.dumps(suite)},\n "place": {_line(encode(place))}'
+def render(suite: str, entries: Mapping[str, Stored], hide: Callable[[str], str] = str) -> str:
+    """The file's text: sorted, rounded to six significant digits, one prompt a line, so that a diff can be read.
+
+    Raises ValueError where a number is not finite, or the entries are not of exactly one place.
+    """
+    places = {stored.place for stored in entries.values()}
+    if len(places) != 1:
+        raise ValueError(f"entries of {len(places)} places cannot be stored in one file — write one file a place")
+    cases = ",\n".join(_render_case(case, entries[case], hide) for case in sorted(entries))
+    head = f'"schema": {SCHEMA},\n "suite": {_line(suite)},\n "place": {_line(encode(places.pop()))}'
     return f'{{{head},\n "cases": {{\n{cases}\n }}\n}}\n'
 
 
-def _render_case(case: str, stored: Stored) -> str:
-    prompts = ",\n".join(f"    {_line(encode(prompt))}" for prompt in stored.samples.prompts)
+def _render_case(case: str, stored: Stored, hide: Callable[[str], str]) -> str:
+    samples = stored.samples
+    lines = ",\n".join(f"    {_line(line)}" for line in _encoded(case, "prompts", samples.prompts))
     parts = [
-        f'   "recorded": {json.dumps(stored.recorded)}',
-        f'   "workload": {_block(stored.workload)}',
-        f'   "subject": {_block(stored.subject)}',
-        f'   "greedy": {json.dumps(stored.samples.greedy)}',
-        f'   "scalars": {_line(encode(stored.samples.scalars))}',
-        f'   "prompts": [\n{prompts}\n   ]',
+        f'   "recorded": {_line(stored.recorded)}',
+        f'   "workload": {_block(encode(stored.workload))}',
+        f'   "subject": {_block(encode(stored.subject, hide))}',
+        f'   "greedy": {_line(samples.greedy)}',
+        f'   "scalars": {_line(_encoded(case, "scalars", samples.scalars))}',
+        f'   "prompts": [\n{lines}\n   ]' if lines else '   "prompts": []',
     ]
-    return f"  {json.dumps(case)}: {{\n" + ",\n".join(parts) + "\n  }"
+    return f"  {_line(case)}: {{\n" + ",\n".join(parts) + "\n  }"
+
+
+def _encoded(case: str, name: str, value: object) -> Any:
+    try:
+        return encode(value)
+    except CodecError as error:
+        raise CodecError((case, name, *error.path), error.what) from None
 
 
 def _block(values: Mapping[str, str]) -> str:
-    lines = ",\n".join(f"    {json.dumps(key)}: {json.dumps(values[key], ensure_ascii=False)}" for key in sorted(values))
+    lines = ",\n".join(f"    {_line(key)}: {_line(values[key])}" for key in sorted(values))
     return f"{{\n{lines}\n   }}" if values else "{}"
 
 
 def _line(data: Any) -> str:
-    return json.dumps(_rounded(data), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return jsontext.dump(_rounded(data), sort_keys=True)
 
 
 def _rounded(data: Any) -> Any:

@@ -1,8 +1,8 @@
 """Write a file whole or not at all: a kill at any moment leaves the old content or the new one.
 
-A scratch file in the same folder is locked while its writer lives, so that the next writer can tell leftovers of
-the dead (removed) from the work of others (left alone). A symbolic link at the path is replaced, never followed. Of
-two writers at once the last one wins as a whole; merging is the caller's business.
+A scratch file in the same folder is locked while its writer lives, so that the next writer can tell leftovers
+of the dead (removed) from the work of others (left alone). A symbolic link at the path is replaced, never
+followed. Of two writers at once the last one wins as a whole; merging is the caller's business.
 """
 
 from __future__ import annotations

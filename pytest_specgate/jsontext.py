@@ -1,0 +1,119 @@
+"""JSON text with positions: strict where Python's json is lax, and able to say where a value stands.
+
+Duplicate keys, NaN, infinities and nesting beyond the interpreter's depth are errors. Written text holds no byte that
+is not UTF-8: half a surrogate pair is written as its escape.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+Path = tuple[str | int, ...]
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class JsonError(ValueError):
+    """Text that is no JSON of ours, with the line and column (from 1) of the mistake."""
+
+    def __init__(self, what: str, line: int, column: int) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+        self.column = column
+
+
+def parse(text: str) -> Any:
+    """The text's value. Raises JsonError."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise JsonError(f"is no whole JSON ({error.msg})", error.lineno, error.colno) from error
+    except _DuplicateError:
+        path, offset = _first_duplicate(text)
+        raise JsonError(f"key {path[-1]!r} stands twice", *line_and_column(text, offset)) from None
+    except _ConstantError as error:
+        found = (match.start() for match in _TOKEN.finditer(text) if match[0] == str(error))
+        raise JsonError(f"{error} is no finite number", *line_and_column(text, next(found, 0))) from None
+    except RecursionError:
+        raise JsonError("is nested too deep", 1, 1) from None
+
+
+def locate(text: str, path: Path) -> tuple[int, int]:
+    """Line and column of the value, or of its key, in valid JSON; of the deepest part that is there, else 1, 1."""
+    best, offset = 0, 0
+    for found, at in _positions(text):
+        if best < len(found) <= len(path) and found == path[: len(found)]:
+            best, offset = len(found), at
+    return line_and_column(text, offset)
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """Where the offset stands, both from 1."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def dump(data: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
+    """The value as JSON that people can read: characters as they are. Raises ValueError for NaN and infinities."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent, sort_keys=sort_keys)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class _DuplicateError(Exception):
+    """A key stands twice in an object."""
+
+
+class _ConstantError(Exception):
+    """NaN, Infinity or -Infinity."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _DuplicateError
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise _ConstantError(constant)
+
+
+def _first_duplicate(text: str) -> tuple[Path, int]:
+    seen: set[Path] = set()
+    for path, offset in _positions(text):
+        if path in seen:
+            return path, offset
+        seen.add(path)
+    raise AssertionError("only called for text with a duplicate")
+
+
+def _positions(text: str) -> Iterator[tuple[Path, int]]:
+    """Path and offset of every key and list item of valid JSON, in the order of the text."""
+    path: list[str | int] = []  # an open list contributes its index, an open object its key, "" before the first
+    in_object: list[bool] = []
+    expects_key = False
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token in "}]":
+            path.pop()
+            in_object.pop()
+        elif token == ":":
+            expects_key = False
+        elif token == ",":
+            expects_key = in_object[-1]
+            if not expects_key:
+                path[-1] = int(path[-1]) + 1
+        elif expects_key:
+            path[-1] = json.loads(token)
+            yield tuple(path), match.start()
+        else:
+            if in_object and not in_object[-1]:
+                yield tuple(path), match.start()
+            if token in "{[":
+                expects_key = token == "{"
+                in_object.append(expects_key)
+                path.append("" if expects_key else 0)
