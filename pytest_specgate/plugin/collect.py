@@ -1,8 +1,8 @@
 """YAML to tests: a suite file holds engines, an engine holds gates.
 
-Collecting reads YAML and prompt files and nothing else: no engine is built, nothing heavy is imported, no network
-is touched. A suite is read when its file is first seen, before any selection, so that the number of its checks is
-known whatever ``--lf`` or a node id then leaves out.
+Collecting reads YAML and prompt files and nothing else: no engine is built, nothing heavy is imported, no
+network is touched. A suite is read when its file is first seen, before any selection, so that the number of
+its checks is known whatever ``--lf`` or a node id then leaves out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -83,7 +83,8 @@ class EngineNode(pytest.Collector):
         """Yield one test per case and gate; the gates of a case stand together."""
         for case in self.cases:
             for gate in case.gates:
-                yield GateItem.from_parent(self, name=gate_id(gate, case), suite=self.suite, case=case, gate=gate)
+                name = gate_id(gate, case)
+                yield GateItem.from_parent(self, name=name, suite=self.suite, case=case, gate=gate)
 
 
 class GateItem(pytest.Item):
@@ -112,7 +113,7 @@ class GateItem(pytest.Item):
         """Raise where the gate fails."""
         judging.tell(self)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> object:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> Any:
         """Give the verdict's own text where the gate failed; a traceback is for bugs."""
         text = judging.text_of(excinfo.value)
         return super().repr_failure(excinfo, style) if text is None else text  # type: ignore[arg-type]
@@ -120,7 +121,8 @@ class GateItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Point at the gate's own line, which may stand in a suite that this one extends."""
         location = self.gate.location
-        return self.config.rootpath / location.path, max(location.line - 1, 0), f"{self.case.engine}::{self.name}"
+        path = self.config.rootpath / location.path
+        return path, max(location.line - 1, 0), f"{self.case.engine}::{self.name}"
 
 
 def keep_engines_together(items: list[pytest.Item]) -> None:

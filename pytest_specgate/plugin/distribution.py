@@ -1,7 +1,7 @@
 """What pytest-xdist changes: which modes are refused, and what a worker tells the controller at its end.
 
-Verdicts travel on reports; measurements and what was found travel in ``workeroutput``. Nothing here needs xdist to be
-installed.
+Verdicts travel on reports; measurements and what was found travel in ``workeroutput``. Nothing here needs
+xdist to be installed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def is_distributed(config: pytest.Config) -> bool:
 
 
 def check(config: pytest.Config, *, updating: bool) -> None:
-    """Raise UsageError for a mode that would tear an engine's gates apart, or update from several processes."""
+    """Raise UsageError for a mode that tears engines apart, or that updates from several processes."""
     if not is_distributed(config):
         return
     if updating:
         raise pytest.UsageError("--specgate-update runs in one process — leave out -n, or use -n 0")
     mode = config.getoption("dist")
     if mode not in MODES:
-        what = f"--specgate cannot run with --dist {mode}, which would load an engine in several workers at once"
+        what = f"--specgate cannot run with --dist {mode}, which loads an engine in several workers at once"
         raise pytest.UsageError(f"{what} — use --dist loadscope, --dist loadfile or -n 0")
 
 
@@ -54,7 +54,7 @@ def send(config: pytest.Config, run: Run) -> None:
 
 
 def measured(run: Run) -> dict[str, tuple[Measurement, ...]]:
-    """The measurements of this process, by suite as named from the root."""
+    """List the measurements of this process by suite, named from the root."""
     found: dict[str, tuple[Measurement, ...]] = {}
     for (path, _), session in run.sessions.items():
         root = run.config.rootpath

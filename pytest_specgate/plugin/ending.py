@@ -1,7 +1,7 @@
 """The end of a run, in the controller: baselines stored, reports written, the exit status settled.
 
-Each step stands alone, so that a full disk costs one file and no verdict. What went wrong is kept as lines for the
-summary, and fails the run.
+Each step stands alone, so that a full disk costs one file and no verdict. What went wrong is kept as lines
+for the summary, and fails the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DECIDED = (Outcome.PASS, Outcome.FAIL)
 
 @dataclass(slots=True)
 class Ending:
-    """What the summary has to tell beside the verdicts. ``suites`` and ``measurements`` are what workers sent."""
+    """What the summary tells beside the verdicts; ``suites`` and ``measurements`` are what workers sent."""
 
     suites: int = 0
     measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Ending:
         return pytest.ExitCode.TESTS_FAILED if self.problems and status == pytest.ExitCode.OK else status
 
     def _undecided(self, run: Run) -> None:
-        """An engine none of whose gates is ever decided is not gated at all."""
+        """Refuse a run in which an engine's gates are never decided, for then nothing is gated."""
         outcomes: dict[str, set[Outcome]] = {}
         for nodeid, verdict in run.verdicts.items():
             outcomes.setdefault(nodeid.rsplit("::", 1)[0], set()).add(verdict.outcome)
@@ -72,7 +72,7 @@ class Ending:
         for engine, session in run.sessions.items():
             try:
                 self.changes += update_baselines(session, frozenset(run.failed.get(engine, ())))
-            except SpecgateError as error:
+            except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.problems.append(str(error))
 
     def _report(self, run: Run, status: int) -> None:
@@ -81,11 +81,12 @@ class Ending:
         machine: dict[str, str] = {}
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
         measurements = {**self.measurements, **distribution.measured(run)}
-        report = document.new_report(list(run.verdicts.values()), measurements, status, machine, run.found.warnings)
+        verdicts = list(run.verdicts.values())
+        report = document.new_report(verdicts, measurements, status, machine, run.found.warnings)
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             try:
                 document.write(path, report)
                 self.written.append(path)
-            except SpecgateError as error:
+            except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.problems.append(str(error))

@@ -1,7 +1,6 @@
 """One gate's test: setup measures and judges, the call says what came of it.
 
-So "could not measure" is pytest's ERROR and "worse" its FAILED; an undecided gate is skipped under a name of its
-own.
+"Could not measure" is pytest's ERROR and "worse" its FAILED; an undecided gate is skipped under its own name.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class GateFailed(Exception):  # noqa: N818 - pytest's reports show the name
 
 
 def set_up(item: GateItem) -> None:
-    """Measure the item's case unless that is done, and judge the gate; fail here where it could not be judged."""
+    """Measure the item's case unless that is done, and judge; fail where the gate could not be judged."""
     run = item.config.stash[RUN]
     if reason := run.skip_reason(item):
         pytest.skip(reason)

@@ -43,13 +43,13 @@ _SWITCH = Option("", "Collect and judge suites (*.specgate.yaml); implied by all
 TABLE = (
     _SWITCH,
     Option("update", "Store what is measured as the new baselines", "flag", ini=False),
-    Option("update-only", "Store new entries only, or those of failed gates: new, failed", metavar="WHICH", ini=False),
+    Option("update-only", "Store only these entries: new, failed", metavar="WHICH", ini=False),
     Option("strict", "Fail where a gate stays undecided", "flag"),
-    Option("tier", "Run suites of this tier and below: smoke, full, nightly (default: smoke)", metavar="TIER"),
+    Option("tier", "Run suites up to a tier: smoke, full, nightly (default: smoke)", metavar="TIER"),
     Option("baselines", "Folder of baselines (default: baselines in the root directory)", metavar="DIR"),
     Option("budget", "Most time for one case, such as 90 or 2min", metavar="SECONDS"),
     Option("report", "Write a report of the run (.json); may be given more than once", "list", "PATH"),
-    Option("device", "Run engines on this device, whatever the suite says: cpu, cuda, cuda:1, mps", metavar="DEVICE"),
+    Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
 )

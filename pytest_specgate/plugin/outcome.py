@@ -21,7 +21,7 @@ _CATEGORIES: dict[str, Status] = {
 
 
 def annotate(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Attach the gate's verdict, as text that any transport carries, and point a skip at the gate's own line."""
+    """Attach the gate's verdict, and point a skip at the gate's own line instead of this plugin's."""
     if not isinstance(item, GateItem):
         return
     if report.skipped and isinstance(report.longrepr, tuple):

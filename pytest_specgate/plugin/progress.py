@@ -1,4 +1,4 @@
-"""The progress line of a long run: rewritten in place on a terminal, a line now and then in a log, silent under -q.
+"""The progress line of a long run: rewritten on a terminal, a line now and then in a log, silent under -q.
 
 pytest's own terminal reporter writes it, with capture set aside for that moment, so that ``-v``, ``-s`` and
 ``--capture`` change nothing.

@@ -1,7 +1,7 @@
 """The state of one active run: what was found, which engines are up, what was judged, and how it ends.
 
-Engines belong to this object and not to pytest's collectors, for reruns and shuffled orders set a collector up more
-than once. Every process of a distributed run has its own; only the controller's knows all verdicts.
+Engines belong to this object and not to pytest's collectors, for reruns and shuffled orders set a collector
+up more than once. Every process of a distributed run has its own; only the controller's knows all verdicts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pytest_specgate.plugin.options import Options
 from pytest_specgate.plugin.progress import Progress
 from pytest_specgate.records import Verdict
 from pytest_specgate.suite.cases import Case
+from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.prompts import PromptFiles
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ EngineId = tuple[Path, str]
 class Found:
     """What collection saw: suites with their cases (none for a bad one), and YAML files that are no suites.
 
-    ``demanded`` says that a run without any suite is an error: always, except where only an ini file asks for suites
-    and the command line names what to run.
+    ``demanded`` says that a run without any suite is an error: always, except where only an ini file asks for
+    suites and the command line names what to run.
     """
 
     demanded: bool
@@ -59,7 +60,6 @@ class Run:
         self.ending = Ending()
         self.progress = Progress(config)
         self._settings: Settings | None = None
-        self._checks: int | None = None
 
     @property
     def settings(self) -> Settings:
@@ -83,13 +83,8 @@ class Run:
 
     @property
     def checks(self) -> int:
-        """Statistical checks of all suites found: selection by ``-k``, ``--lf`` or node id never changes a verdict."""
-        if self._checks is None:
-            from pytest_specgate.gates import statistical
-
-            cases = [case for suite_cases in self.found.suites.values() for case in suite_cases]
-            self._checks = sum(statistical(gate, greedy=case.sampling.greedy) for case in cases for gate in case.gates)
-        return self._checks
+        """Statistical checks of all suites: no selection (``-k``, ``--lf``, node id) changes a verdict."""
+        return sum(checks_in(cases) for cases in self.found.suites.values())
 
     def skip_reason(self, item: GateItem) -> str | None:
         """Why this run leaves the item's suite alone, or None; looked up once per suite."""
@@ -105,11 +100,12 @@ class Run:
         return self.skip_reasons[path]
 
     def session(self, item: GateItem) -> SuiteSession:
-        """The session of the item's engine; it starts its engine when a case is first measured."""
+        """Give the session of the item's engine, which starts when a case is first measured."""
         if item.engine_id not in self.sessions:
             from pytest_specgate.session import SuiteSession
 
-            self.sessions[item.engine_id] = SuiteSession(item.suite, item.case.engine, self.settings, self.checks)
+            opened = SuiteSession(item.suite, item.case.engine, self.settings, self.checks)
+            self.sessions[item.engine_id] = opened
         return self.sessions[item.engine_id]
 
     def leave(self, item: pytest.Item, following: pytest.Item | None) -> None:

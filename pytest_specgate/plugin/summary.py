@@ -1,4 +1,4 @@
-"""What the terminal shows at the end: the verdicts, what was stored and written, and what failed beside the tests."""
+"""The end of the terminal's output: verdicts, what was stored and written, what failed beside the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pytest_specgate.plugin.run import Run
 
 def header(run: Run) -> str:
     """Tier and baselines: what two runs must share to be comparable."""
-    return f"specgate: tier {run.options.tier}, baselines {_shown(run.options.baselines, run.config.rootpath)}"
+    baselines = _shown(run.options.baselines, run.config.rootpath)
+    return f"specgate: tier {run.options.tier}, baselines {baselines}"
 
 
 def show(reporter: pytest.TerminalReporter, run: Run) -> None:

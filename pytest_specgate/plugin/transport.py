@@ -12,18 +12,18 @@ from pytest_specgate.records import Verdict
 
 
 def attach(report: pytest.TestReport, verdict: Verdict, category: str) -> None:
-    """Put the verdict on the report, and the category that the test is counted under ("" for pytest's own)."""
+    """Put on the report the verdict and the category that its test counts under ("" for pytest's own)."""
     # Python's JSON also carries the infinite ends of one-sided intervals, which our stored files refuse.
     report.specgate_verdict = json.dumps(asdict(verdict))  # type: ignore[attr-defined]  # reports take extras
     report.specgate_category = category  # type: ignore[attr-defined]
 
 
 def verdict_of(report: pytest.TestReport) -> Verdict | None:
-    """The verdict that the report carries, if any."""
+    """Read the verdict that the report carries, if any."""
     text = getattr(report, "specgate_verdict", None)
     return None if text is None else decode(Verdict, json.loads(text))
 
 
 def category_of(report: pytest.TestReport) -> str:
-    """The category that the report carries, if any."""
+    """Read the category that the report carries, if any."""
     return str(getattr(report, "specgate_category", ""))
