@@ -109,8 +109,8 @@ def rows_to_batch(corpus: Corpus, rows: np.ndarray, labels: int) -> dict[str, to
 
 def soft_loss(draft, batch: dict[str, torch.Tensor], vocabulary: torch.Tensor) -> torch.Tensor:
     """Cross-entropy against the soft labels, softmax over ``vocabulary`` (which holds every label of the batch)."""
-    states = draft.model(input_ids=batch["inputs"]).last_hidden_state[batch["mask"]]
-    with torch.autocast(states.device.type, torch.bfloat16):
+    with torch.autocast(batch["inputs"].device.type, torch.bfloat16):
+        states = draft.model(input_ids=batch["inputs"]).last_hidden_state[batch["mask"]]
         logits = states @ draft.lm_head.weight[vocabulary].T
     logits = logits.float()
     place = torch.searchsorted(vocabulary, batch["ids"])
@@ -139,15 +139,15 @@ def vocabulary_for(batch: dict[str, torch.Tensor], common: torch.Tensor, size: i
     return torch.unique(torch.cat([batch["ids"].flatten(), common, extra]))
 
 
-def train(target, corpus: Corpus, settings: Settings, out: Path, minutes: float) -> float:
-    """Train, saving the best averaged weights; returns their held-out agreement."""
+def train(target, corpus: Corpus, settings: Settings, out: Path, minutes: float, start: Path | None = None) -> float:
+    """Train, saving the best averaged weights; returns their held-out agreement. ``start`` is an earlier draft."""
     torch.manual_seed(settings.seed)
     rng = np.random.default_rng(settings.seed)
     order = rng.permutation(len(corpus.lengths))
     greedy_rows = order[corpus.greedy[order]]
     held_out = greedy_rows[:HELD_OUT_ROWS]
     training = np.setdiff1d(order, held_out)
-    draft = new_draft(target, settings)
+    draft = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32) if start else new_draft(target, settings)
     averaged = copy.deepcopy(draft)
     optimiser = torch.optim.AdamW(draft.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay)
     steps = int(settings.epochs * len(training) / settings.batch_rows)
@@ -193,6 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="go on from this draft instead of a new one")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after this long")
     for field, default in asdict(Settings()).items():
         parser.add_argument(f"--{field.replace('_', '-')}", type=type(default), default=default)
@@ -201,7 +202,7 @@ def main() -> None:
     settings = Settings(**{field: getattr(args, field) for field in asdict(Settings())})
     target = AutoModelForCausalLM.from_pretrained(args.target, dtype=torch.float32)
     corpus = load(args.corpus)
-    score = train(target, corpus, settings, args.out, args.minutes)
+    score = train(target, corpus, settings, args.out, args.minutes, args.start)
     summary = {
         "settings": asdict(settings),
         "rows": len(corpus.lengths),
