@@ -1,7 +1,7 @@
-"""Quantities as people write them: "6 GiB", "1.8x", "95%", "250 ms", "5% + 64 MiB"; parsed to base units, and printed.
+"""Quantities as people write them: "6 GiB", "1.8x", "95%", "5% + 64 MiB"; parsed to base units, and printed.
 
-Parsers take what YAML gives (a string, or a bare number in the metric's own unit) and raise ValueError whose text is
-``what — what to do``; the suite loader adds file, line and column.
+Parsers take what YAML gives (a string, or a bare number in the metric's own unit) and raise ValueError
+whose text is ``what — what to do``; the suite loader adds file, line and column.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ _BYTES = {
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
 }  # fmt: skip
 # Both the micro sign and the Greek letter are in use.
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "\u03bcs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
 _SUFFIXES: dict[Unit, dict[str, float]] = {
     Unit.RATIO: {"": 1.0, "x": 1.0, "×": 1.0},
     Unit.FRACTION: {"": 1.0, "%": 0.01},
@@ -44,7 +53,7 @@ _MAX_LENGTH = 80
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An absolute demand: ``low <= value <= high``, either side None where open; ``text`` is what the user wrote."""
+    """An absolute demand: ``low <= value <= high``, None where open; ``text`` is as written."""
 
     low: float | None
     high: float | None
@@ -53,7 +62,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A tolerated change from a stored value: a relative part, an absolute part in the metric's unit, or their sum."""
+    """A tolerated change from a stored value: a relative part plus an absolute one in the metric's unit."""
 
     relative: float
     absolute: float
@@ -71,7 +80,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def parse_quantity(value: object, unit: Unit) -> float:
-    """A finite number in the unit's base; "%" is taken for fractions only, and seconds without a unit are refused."""
+    """A finite number in the unit's base; "%" is for fractions only, and seconds need a unit."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError(f"expected a quantity, got {value!r} — write it like {_EXAMPLES[unit]}")
     text = str(value).strip()
@@ -133,12 +142,14 @@ def _bound(text: str, unit: Unit) -> float:
     if number < 0 or (unit is Unit.FRACTION and number > 1):
         # "<=60" for 60% would hold whatever is measured.
         span = "0% to 100%" if unit is Unit.FRACTION else "0 upwards"
-        raise ValueError(f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}")
+        raise ValueError(
+            f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}"
+        )
     return number
 
 
 def parse_allowance(value: object, unit: Unit) -> Allowance:
-    """``"5%"``, ``"0.05"``, ``"5% + 64 MiB"`` → Allowance; for a fraction, "5%" is relative and "0.05" absolute."""
+    """``"5%"``, ``"0.05"``, ``"5% + 64 MiB"`` → Allowance; of a share, "5%" is relative, "0.05" absolute."""
     if isinstance(value, Allowance):
         return value
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -150,7 +161,9 @@ def parse_allowance(value: object, unit: Unit) -> Allowance:
         else:
             absolute += _absolute(part, unit)
     if relative < 0 or absolute < 0 or relative >= 1:
-        raise ValueError(f"allowed change {value!r} is out of range — write 0 or more and less than 100%, such as 5%")
+        raise ValueError(
+            f"allowed change {value!r} is out of range — write 0 or more and less than 100%, such as 5%"
+        )
     return Allowance(relative, absolute, str(value).strip())
 
 
@@ -159,7 +172,9 @@ def _absolute(text: str, unit: Unit) -> float:
     bare = text.strip()[-1:].isdigit() or text.strip().endswith(".")
     if number >= 1 and bare and unit in (Unit.RATIO, Unit.FRACTION):
         # A drop of "5" from 1.8x or from 70% would allow everything, and 5% is what was meant.
-        raise ValueError(f"allowed change {text.strip()!r} allows everything — write {text.strip()}% for a relative change")
+        raise ValueError(
+            f"allowed change {text.strip()!r} allows everything — write {text.strip()}% for a relative change"
+        )
     return number
 
 

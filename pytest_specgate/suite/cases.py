@@ -1,7 +1,7 @@
 """From a suite to the cases it measures and the gates that judge each: pure expansion, in YAML order.
 
-A case is engine × scenario × sampling setting × concurrency. It is measured once and judged by every gate whose
-selectors take it in.
+A case is engine × scenario × sampling setting × concurrency. It is measured once and judged by every gate
+whose selectors take it in.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def expand(suite: Suite) -> tuple[Case, ...]:
 
 
 def _all_cases(suite: Suite) -> list[Case]:
-    cases = []
+    cases: list[Case] = []
     for engine, engine_spec in suite.spec.engines.items():
         for scenario in suite.scenarios:
             if scenario.spec.engines and engine not in scenario.spec.engines:
@@ -117,7 +117,8 @@ def _refuse_duplicates(cases: tuple[Case, ...]) -> None:
                 raise SuiteError(
                     gate.location,
                     _twice(gate, seen[key], case),
-                    "narrow one of the two with 'engines' or 'scenarios'" if gate is not seen[key]
+                    "narrow one of the two with 'engines' or 'scenarios'"
+                    if gate is not seen[key]
                     else "list every concurrency once, and give sampling settings a 'name'",
                 )
             seen[key] = gate

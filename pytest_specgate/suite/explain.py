@@ -1,7 +1,8 @@
 """Validation errors as people say them: one mistake, at its place in the file, with what to do about it.
 
-pydantic reports where (a path of keys and indices), which kind, and the offending value. The kind is translated here;
-the texts of our own validators (``what — what to do``) pass through. Nothing of pydantic's wording reaches a user.
+pydantic reports where (a path of keys and indices), which kind, and the offending value. The kind is
+translated here; the texts of our own validators (``what — what to do``) pass through. Nothing of pydantic's
+wording reaches a user.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def suite_error(error: ValidationError, tree: Node, model: type[BaseModel]) -> S
     details = [detail for detail in error.errors(include_url=False) if not _consequence(detail)]
     found = [_translate(detail, tree, model) for detail in details]
     own = tree.location.path
-    return min(found, key=lambda e: (e.location.path != own, str(e.location.path), e.location.line, e.location.column))
+    return min(
+        found,
+        key=lambda e: (e.location.path != own, str(e.location.path), e.location.line, e.location.column),
+    )
 
 
 def _consequence(detail: Mapping[str, Any]) -> bool:
@@ -47,7 +51,11 @@ def _translate(detail: Mapping[str, Any], tree: Node, model: type[BaseModel]) ->
     if path and path[-1] == "[key]":
         return SuiteError(where, f"name {str(path[-2])!r} is not usable in a test id", _NAME_HINT)
     what, hint = _KINDS.get(kind, _unforeseen)(_label(path), detail)
-    if isinstance(detail["input"], bool) and isinstance(node, Scalar) and kind in ("string_type", "literal_error", "enum"):
+    if (
+        isinstance(detail["input"], bool)
+        and isinstance(node, Scalar)
+        and kind in ("string_type", "literal_error", "enum")
+    ):
         hint = f'put it in quotes: "{node.text}"'
     return SuiteError(where, what, hint)
 
@@ -57,7 +65,9 @@ def _unknown_key(path: Path, tree: Node, model: type[BaseModel]) -> SuiteError:
     holder, _ = find(tree, path[:-1])
     where = holder.keys.get(key, holder.location) if hasattr(holder, "keys") else holder.location
     valid = list(_model_at(path[:-1], model).model_fields)
-    return SuiteError(where, f"unknown key {key!r}{did_you_mean(key, valid)}", f"valid keys: {', '.join(valid)}")
+    return SuiteError(
+        where, f"unknown key {key!r}{did_you_mean(key, valid)}", f"valid keys: {', '.join(valid)}"
+    )
 
 
 def _missing(path: Path, where: Location, model: type[BaseModel]) -> SuiteError:
@@ -109,7 +119,7 @@ def _inner_model(annotation: object) -> type[BaseModel] | None:
     return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
 
 
-# --- kinds of mistake: (label, detail) → (what, what to do) -------------------------------------------------------
+# --- kinds of mistake: (label, detail) → (what, what to do) ---------------------------------------
 
 Words = Callable[[str, Mapping[str, Any]], "tuple[str, str]"]
 
@@ -149,7 +159,10 @@ def _too_short(label: str, _: Mapping[str, Any]) -> tuple[str, str]:
 def _text_length(label: str, detail: Mapping[str, Any]) -> tuple[str, str]:
     length = len(detail["input"])
     if "min_length" in detail["ctx"]:
-        return f"{label} is too short ({length})", f"it takes at least {detail['ctx']['min_length']} characters"
+        return (
+            f"{label} is too short ({length})",
+            f"it takes at least {detail['ctx']['min_length']} characters",
+        )
     return f"{label} is too long ({length})", f"it takes at most {detail['ctx']['max_length']} characters"
 
 
@@ -166,15 +179,28 @@ _FLOAT = _expects("a number", "write it in digits, without quotes")
 _BOOLEAN = _expects("true or false", "write true or false, without quotes")
 _MAPPING = _expects("a mapping", "write its keys below it, indented: 'key: value'")
 _KINDS: Mapping[str, Words] = {
-    "int_type": _INTEGER, "int_parsing": _INTEGER, "int_from_float": _INTEGER, "int_parsing_size": _INTEGER,
-    "float_type": _FLOAT, "float_parsing": _FLOAT, "finite_number": _FLOAT,
-    "bool_type": _BOOLEAN, "bool_parsing": _BOOLEAN,
+    "int_type": _INTEGER,
+    "int_parsing": _INTEGER,
+    "int_from_float": _INTEGER,
+    "int_parsing_size": _INTEGER,
+    "float_type": _FLOAT,
+    "float_parsing": _FLOAT,
+    "finite_number": _FLOAT,
+    "bool_type": _BOOLEAN,
+    "bool_parsing": _BOOLEAN,
     "string_type": _expects("text", "put it in quotes"),
-    "dict_type": _MAPPING, "model_type": _MAPPING, "model_attributes_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
     "tuple_type": _expects("a list", "write it like [a, b], or one '- entry' a line"),
-    "literal_error": _choice, "enum": _choice,
-    "greater_than": _bound("gt", "greater than"), "greater_than_equal": _bound("ge", "at least"),
-    "less_than": _bound("lt", "less than"), "less_than_equal": _bound("le", "at most"),
-    "too_short": _too_short, "string_pattern_mismatch": _pattern,
-    "string_too_short": _text_length, "string_too_long": _text_length,
+    "literal_error": _choice,
+    "enum": _choice,
+    "greater_than": _bound("gt", "greater than"),
+    "greater_than_equal": _bound("ge", "at least"),
+    "less_than": _bound("lt", "less than"),
+    "less_than_equal": _bound("le", "at most"),
+    "too_short": _too_short,
+    "string_pattern_mismatch": _pattern,
+    "string_too_short": _text_length,
+    "string_too_long": _text_length,
 }

@@ -1,8 +1,9 @@
 """``extends: base.yaml``: a suite's keys laid over those of another file.
 
-Mappings merge key by key; lists and single values of the child replace the base's. Every node keeps the file it was
-written in. Two keys stay with the file that holds them: ``extends`` itself, and ``name``, for two children that shared
-their base's name would share its stored baselines too. A base may be incomplete and may extend another.
+Mappings merge key by key; lists and single values of the child replace the base's. Every node keeps the
+file it was written in. Two keys stay with the file that holds them: ``extends`` itself, and ``name``, for
+two children that shared their base's name would share its stored baselines too. A base may be incomplete
+and may extend another.
 """
 
 from __future__ import annotations
@@ -53,19 +54,29 @@ def _without(tree: Mapping, keys: tuple[str, ...]) -> Mapping:
     return Mapping(items, {key: tree.keys[key] for key in items}, tree.location)
 
 
-def _base_path(node: Node, chain: list[Path], folders: tuple[Path, ...], show: Callable[[Path], Path]) -> Path:
+def _base_path(
+    node: Node, chain: list[Path], folders: tuple[Path, ...], show: Callable[[Path], Path]
+) -> Path:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        raise SuiteError(node.location, f"'extends' names a file, not {kind_of(node)}", "write it like 'extends: base.yaml'")
+        raise SuiteError(
+            node.location,
+            f"'extends' names a file, not {kind_of(node)}",
+            "write it like 'extends: base.yaml'",
+        )
     try:
         path = (chain[-1].parent / node.value).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise SuiteError(node.location, f"{node.value!r} is no usable path: {error}", "name a suite file") from error
+        raise SuiteError(
+            node.location, f"{node.value!r} is no usable path: {error}", "name a suite file"
+        ) from error
     if not inside(path, folders):
         hint = "move the base into the suite's folder or the project's root"
         raise SuiteError(node.location, f"base {node.value!r} lies outside the project", hint)
     if path in chain:
-        circle = " → ".join(file.name for file in (*chain[chain.index(path):], path))
+        circle = " → ".join(file.name for file in (*chain[chain.index(path) :], path))
         raise SuiteError(node.location, f"'extends' leads in a circle: {circle}", "remove one of them")
     if not path.is_file():
-        raise SuiteError(node.location, f"base {node.value!r} does not exist", f"create {show(path)} or correct the name")
+        raise SuiteError(
+            node.location, f"base {node.value!r} does not exist", f"create {show(path)} or correct the name"
+        )
     return path

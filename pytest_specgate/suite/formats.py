@@ -1,7 +1,7 @@
-"""What a record of each prompt format means: one reader per format in a table, told apart by the keys they hold.
+"""What a record of each prompt format means: a table of readers, told apart by the keys they hold.
 
-Readers are pure: a record (JSON object) and its number in the file go in, a Conversation comes out, or RecordError with
-what is wrong and what to do. Positions are added by ``prompts``.
+Readers are pure: a record (JSON object) and its number in the file go in, a Conversation comes out, or
+RecordError with what is wrong and what to do. Positions are added by ``prompts``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Format:
     def conversation(self, data: Data, number: int) -> Conversation:
         """The record as a conversation. Raises RecordError, also for a record of another format."""
         if not self.fits(data):
-            raise RecordError(f"this record is not {self.name}, as the file's first is", "keep one format in one file")
+            raise RecordError(
+                f"this record is not {self.name}, as the file's first is", "keep one format in one file"
+            )
         return self.read(data, number)
 
 
@@ -68,7 +70,7 @@ _PLACEHOLDERS = ("FULL BENCHMARK DATA SHOULD BE FETCHED", "FETCH FROM SOURCE", "
 
 
 def placeholder_problem(conversations: Sequence[Conversation]) -> RecordError | None:
-    """Texts that stand for others: a benchmark published without its prompts, which would be measured as if real."""
+    """Texts that stand for others: a benchmark without its prompts, which would be measured as if real."""
     for conversation in conversations:
         if any(turn.lstrip().upper().startswith(_PLACEHOLDERS) for turn in conversation.turns):
             what = f"prompt {conversation.id!r} holds a placeholder instead of its text"
@@ -80,10 +82,13 @@ def placeholder_problem(conversations: Sequence[Conversation]) -> RecordError | 
     return None
 
 
-_FETCH = "fetch the full texts with the benchmark's own tool (SPEED-Bench: its prepare step), and name that file here"
+_FETCH = (
+    "fetch the full texts with the benchmark's own tool (SPEED-Bench: its prepare step), "
+    "and name that file here"
+)
 
 
-# --- parts ----------------------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def _text(data: Data, key: str, *, default: str | None = None) -> str:
@@ -122,7 +127,7 @@ def _objects(data: Data, key: str) -> list[Data]:
     return value
 
 
-# --- readers --------------------------------------------------------------------------------------------------------
+# --- readers --------------------------------------------------------------------------------------
 
 _OWN_KEYS = ("id", "turns", "system", "reference", "language", "category")
 
@@ -130,7 +135,9 @@ _OWN_KEYS = ("id", "turns", "system", "reference", "language", "category")
 def _read_own(data: Data, number: int) -> Conversation:
     for key in data:
         if key not in _OWN_KEYS:
-            raise RecordError(f"unknown key {key!r}{did_you_mean(key, _OWN_KEYS)}", f"valid keys: {', '.join(_OWN_KEYS)}")
+            raise RecordError(
+                f"unknown key {key!r}{did_you_mean(key, _OWN_KEYS)}", f"valid keys: {', '.join(_OWN_KEYS)}"
+            )
     if "id" not in data:
         raise RecordError("the prompt has no 'id'", "give it one: pairing and baselines go by it")
     rest = {key: _text(data, key, default="") for key in _OWN_KEYS[2:]}
@@ -149,8 +156,16 @@ def _read_question(data: Data, number: int) -> Conversation:
     )
 
 
-_SHAREGPT_ROLES = {"human": "user", "user": "user", "system": "system", "gpt": "assistant", "chatgpt": "assistant",
-                   "assistant": "assistant", "bing": "assistant", "bard": "assistant"}
+_SHAREGPT_ROLES = {
+    "human": "user",
+    "user": "user",
+    "system": "system",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "assistant": "assistant",
+    "bing": "assistant",
+    "bard": "assistant",
+}
 
 
 def _read_sharegpt(data: Data, number: int) -> Conversation:
@@ -202,7 +217,11 @@ def _has_question(data: Data) -> bool:
 
 #: In the order of trial: SPEED-Bench rows are Spec-Bench rows with more keys.
 FORMATS = (
-    Format("SPEED-Bench", lambda data: _has_question(data) and "sub_category" in data and "src_id" in data, _read_question),
+    Format(
+        "SPEED-Bench",
+        lambda data: _has_question(data) and "sub_category" in data and "src_id" in data,
+        _read_question,
+    ),
     Format("Spec-Bench", _has_question, _read_question),
     Format("this project's format", lambda data: "turns" in data and "question_id" not in data, _read_own),
     Format("ShareGPT", lambda data: "conversations" in data, _read_sharegpt),

@@ -1,8 +1,8 @@
-"""From a file to a Suite: read, lay over its bases, fill in the environment, validate, check names, load prompts.
+"""From a file to a Suite: read, lay over bases, fill in the environment, validate, check, load prompts.
 
-Every mistake is a SuiteError (or PromptError) at its line and column; of several mistakes the first in the file is
-told. Nothing is imported or opened beyond the suite, its bases and its prompt files, all of which must lie in the
-suite's folder or the root. Positions and messages name files relative to the root.
+Every mistake is a SuiteError (or PromptError) at its line and column; of several mistakes the first in the
+file is told. Nothing is imported or opened beyond the suite, its bases and its prompt files, all of which
+must lie in the suite's folder or the root. Positions and messages name files relative to the root.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def load_suite(
     environ: Environment[str, str] = os.environ,
     prompt_files: PromptFiles | None = None,
 ) -> Suite:
-    """The suite at ``path``; ``root`` is the project's folder. Pass one ``prompt_files`` to read shared prompts once.
+    """The suite at ``path``; ``root`` is the project's folder; ``prompt_files`` reads shared prompts once.
 
     Raises SuiteError and PromptError.
     """
@@ -80,12 +80,18 @@ def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:
 
 
 def _refuse_unknown(
-    kind: str, chosen: tuple[str, ...], known: Environment[str, object], tree: Mapping, steps: tuple[str | int, ...]
+    kind: str,
+    chosen: tuple[str, ...],
+    known: Environment[str, object],
+    tree: Mapping,
+    steps: tuple[str | int, ...],
 ) -> None:
     for index, name in enumerate(chosen):
         if name not in known:
             where = _at(tree, *steps, index)
-            raise SuiteError(where, f"no {kind} {name!r}{did_you_mean(name, known)}", f"choose among: {', '.join(known)}")
+            raise SuiteError(
+                where, f"no {kind} {name!r}{did_you_mean(name, known)}", f"choose among: {', '.join(known)}"
+            )
 
 
 def _scenario(
@@ -98,7 +104,9 @@ def _scenario(
     try:
         path = (written_in / spec.prompts.file).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise SuiteError(where, f"{spec.prompts.file!r} is no usable path: {error}", "name a prompt file") from error
+        raise SuiteError(
+            where, f"{spec.prompts.file!r} is no usable path: {error}", "name a prompt file"
+        ) from error
     if not inside(path, folders):
         hint = "move it into the suite's folder or the project's root"
         raise SuiteError(where, f"prompt file {spec.prompts.file!r} lies outside the project", hint)
@@ -108,8 +116,8 @@ def _scenario(
 
 def _warnings(scenarios: tuple[Scenario, ...]) -> tuple[str, ...]:
     return tuple(
-        f"{scenario.location}: scenario {scenario.name!r} ignores the end of text, which distorts acceptance — "
-        "remove 'ignore_eos' unless a fixed length is what you measure"
+        f"{scenario.location}: scenario {scenario.name!r} ignores the end of text, "
+        "which distorts acceptance — remove 'ignore_eos' unless a fixed length is what you measure"
         for scenario in scenarios
         if scenario.spec.ignore_eos
     )

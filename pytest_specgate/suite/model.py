@@ -1,7 +1,8 @@
 """A suite as a frozen value: what a user may write, with units parsed and defaults filled in.
 
-These models are the single source of the YAML format: parsing, the JSON Schema that editors use, and the reference in
-the documentation all come from them. They know nothing about files; positions are kept beside them by ``suite.load``.
+These models are the single source of the YAML format: parsing, the JSON Schema that editors use, and the
+reference in the documentation all come from them. They know nothing about files; positions are kept beside
+them by ``suite.load``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ import re
 from enum import Enum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
@@ -35,7 +44,9 @@ def _written(pattern: str, number: str | None = None, **bounds: float) -> WithJs
 
 
 Bytes = Annotated[int, _written(rf"^\s*{_NUMBER}\s*([kKmMgGtT][iI]?)?[bB]?\s*$", "integer", minimum=1)]
-Seconds = Annotated[float, _written(rf"^\s*{_NUMBER}\s*(ns|us|µs|ms|s|min|h)\s*$", "number", exclusiveMinimum=0)]
+Seconds = Annotated[
+    float, _written(rf"^\s*{_NUMBER}\s*(ns|us|µs|ms|s|min|h)\s*$", "number", exclusiveMinimum=0)
+]
 Limit = Annotated[units.Limit, _written(r"^\s*((>=|<=|==)\s*\S.*|\S.*\.\.\s*\S.*)$")]
 Allowance = Annotated[units.Allowance, _written(r"^\s*[0-9.][^+]*(\+[^+]+)*$", "number", minimum=0)]
 MetricName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]
@@ -83,7 +94,9 @@ class Requires(Strict):
     """What a machine must have; where it has not, the suite is skipped with the reason."""
 
     device: Literal["cpu", "cuda", "mps"] | None = None
-    memory: Bytes | None = Field(None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"')
+    memory: Bytes | None = Field(
+        None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"'
+    )
     package: Packages = Field((), description="importable package, or a list of them")
 
     @field_validator("memory", mode="before")
@@ -112,13 +125,21 @@ class Candidate(Strict):
     """The speculative arm: a drafting method and its parameters."""
 
     method: Method = Field(examples=["draft_model"])
-    draft: str | None = Field(None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference")
+    draft: str | None = Field(
+        None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference"
+    )
     num_draft_tokens: Whole = Field(4, ge=1, le=128, description="tokens drafted per round, kept constant")
     max_ngram: Whole = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
-    exit_layer: Whole | None = Field(None, ge=1, description="early_exit: layer after which the draft is read")
+    exit_layer: Whole | None = Field(
+        None, ge=1, description="early_exit: layer after which the draft is read"
+    )
     dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
-    allow_mixed_precision: Flag = Field(False, description="permit a draft in another precision than the target")
-    options: dict[str, object] = Field(default_factory=dict, description="further settings of the method, passed through")
+    allow_mixed_precision: Flag = Field(
+        False, description="permit a draft in another precision than the target"
+    )
+    options: dict[str, object] = Field(
+        default_factory=dict, description="further settings of the method, passed through"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Candidate:
@@ -126,24 +147,38 @@ class Candidate(Strict):
         if needs_draft and not self.draft:
             raise ValueError(f"method {self.method.value} needs a draft model — add 'draft: PATH or Hub id'")
         if self.draft and not needs_draft:
-            raise ValueError(f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model")
+            raise ValueError(
+                f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model"
+            )
         if self.method is Method.EARLY_EXIT and self.exit_layer is None:
-            raise ValueError("method early_exit needs 'exit_layer' — give the layer at which the draft is read")
+            raise ValueError(
+                "method early_exit needs 'exit_layer' — give the layer at which the draft is read"
+            )
         return self
 
 
 class EngineSpec(Strict):
     """A set-up of target and candidate: which adapter runs it, and with what."""
 
-    kind: str = Field("transformers", description='adapter: transformers, scripted, or "package.module:Class"')
-    target: str | None = Field(None, description="target model: Hub id, local directory, GGUF file or pkg:// reference")
+    kind: str = Field(
+        "transformers", description='adapter: transformers, scripted, or "package.module:Class"'
+    )
+    target: str | None = Field(
+        None, description="target model: Hub id, local directory, GGUF file or pkg:// reference"
+    )
     candidate: Candidate | None = None
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
     dtype: Literal["auto", "float32", "float16", "bfloat16", "float64"] = "auto"
     attention: str = Field("auto", description="attention implementation as transformers names it")
-    quantization: dict[str, object] = Field(default_factory=dict, description="quantization settings as transformers takes them")
-    threads: Whole | None = Field(None, ge=1, description="CPU threads of both arms; default: all cores that the process may use")
-    options: dict[str, object] = Field(default_factory=dict, description="keyword arguments for a user's own adapter")
+    quantization: dict[str, object] = Field(
+        default_factory=dict, description="quantization settings as transformers takes them"
+    )
+    threads: Whole | None = Field(
+        None, ge=1, description="CPU threads of both arms; default: all cores that the process may use"
+    )
+    options: dict[str, object] = Field(
+        default_factory=dict, description="keyword arguments for a user's own adapter"
+    )
 
 
 class SamplingSpec(Strict):
@@ -173,7 +208,9 @@ class ScenarioSpec(Strict):
     sampling: tuple[SamplingSpec, ...] = Field((SamplingSpec(),), min_length=1)
     concurrency: tuple[Annotated[Whole, Field(ge=1)], ...] = Field((1,), min_length=1)
     stop: tuple[str, ...] = ()
-    ignore_eos: Flag = Field(False, description="generate past the end of text; distorts acceptance and is warned about")
+    ignore_eos: Flag = Field(
+        False, description="generate past the end of text; distorts acceptance and is warned about"
+    )
     engines: tuple[Name, ...] = Field((), description="engines that run this scenario; default: all")
 
     @field_validator("prompts", mode="before")
@@ -212,20 +249,26 @@ class Waiver(Strict):
             try:
                 return dt.date.fromisoformat(value.strip())
             except ValueError as error:
-                raise ValueError(f"{value!r} is no day of the calendar — write year-month-day, such as 2030-01-31") from error
+                raise ValueError(
+                    f"{value!r} is no day of the calendar — write year-month-day, such as 2030-01-31"
+                ) from error
         raise ValueError(f"{value!r} is no date — write year-month-day, such as 2030-01-31")
 
 
 class GateSpec(Strict):
     """One metric and what is demanded of it: a limit, an allowed change from the stored baseline, or both."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [key]} for key in ("limit", "max_drop", "max_rise")]})
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": [key]} for key in ("limit", "max_drop", "max_rise")]}
+    )
 
     metric: MetricName = Field(examples=["speedup"])
     limit: Limit | None = Field(None, description='">=1.3x", "<=6 GiB", "1.0x..1.6x"')
     max_drop: Allowance | None = Field(None, description='"5%", "0.05", "5% + 64 MiB"')
     max_rise: Allowance | None = Field(None, description="as max_drop, upwards")
-    statistic: Literal["mean", "median", "p90", "p95", "p99"] = Field("median", description="latency metrics: what is judged")
+    statistic: Literal["mean", "median", "p90", "p95", "p99"] = Field(
+        "median", description="latency metrics: what is judged"
+    )
     engines: tuple[Name, ...] = ()
     scenarios: tuple[Name, ...] = ()
     policy: Policy | None = None
@@ -237,7 +280,10 @@ class GateSpec(Strict):
     @classmethod
     def _known(cls, value: str) -> str:
         if value not in METRICS:
-            raise ValueError(f"unknown metric {value!r}{units.did_you_mean(value, METRICS)} — choose one of: {', '.join(METRICS)}")
+            raise ValueError(
+                f"unknown metric {value!r}{units.did_you_mean(value, METRICS)} — "
+                f"choose one of: {', '.join(METRICS)}"
+            )
         return value
 
     @field_validator("limit", "max_drop", "max_rise", mode="before")
@@ -254,7 +300,10 @@ class GateSpec(Strict):
         if self.limit is None and self.max_drop is None and self.max_rise is None:
             raise ValueError("a gate without a demand — give limit, max_drop or max_rise")
         if self.statistic != "median" and self.info.family is not Family.LATENCY:
-            raise ValueError(f"{self.metric} has no statistic {self.statistic!r} — remove 'statistic'; it is for latency metrics")
+            raise ValueError(
+                f"{self.metric} has no statistic {self.statistic!r} — "
+                "remove 'statistic'; it is for latency metrics"
+            )
         return self
 
     @property
@@ -284,7 +333,9 @@ class SuiteSpec(Strict):
     requires: Requires = Requires()
     policy: Policy = Policy.GUARD
     engines: dict[Name, EngineSpec] = Field(min_length=1, examples=["{NAME: {target: MODEL}}"])
-    scenarios: dict[Name, ScenarioSpec] = Field(min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"])
+    scenarios: dict[Name, ScenarioSpec] = Field(
+        min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"]
+    )
     measure: MeasureSpec = MeasureSpec()
     gates: tuple[GateSpec, ...] = Field(min_length=1, examples=['[{metric: speedup, limit: ">=1.2x"}]'])
 

@@ -1,9 +1,10 @@
 """YAML text as a tree that remembers where each key and value is written, for a strict part of YAML 1.1.
 
-What is accepted: one document, a mapping at its top, string keys that are unique, plain scalars, sequences, anchors,
-aliases and merge keys (``<<``). What PyYAML would take silently is refused with its position: duplicate keys, keys
-that are numbers or booleans, tags of other types, octal and sexagesimal numbers, aliases that blow up. Dates stay
-strings. No object is ever constructed from a tag. The tree knows nothing about suites.
+What is accepted: one document, a mapping at its top, string keys that are unique, plain scalars, sequences,
+anchors, aliases and merge keys (``<<``). What PyYAML would take silently is refused with its position:
+duplicate keys, keys that are numbers or booleans, tags of other types, octal and sexagesimal numbers,
+aliases that blow up. Dates stay strings. No object is ever constructed from a tag. The tree knows nothing
+about suites.
 """
 
 from __future__ import annotations
@@ -77,10 +78,14 @@ def read_mapping(path: Path, shown: Path) -> Mapping:
     finally:
         loader.dispose()
     if root is None:
-        raise SuiteError(Location(shown), "the file is empty", "write a suite: specgate: 1, engines, scenarios, gates")
+        raise SuiteError(
+            Location(shown), "the file is empty", "write a suite: specgate: 1, engines, scenarios, gates"
+        )
     node = _Builder(shown).build(root)
     if not isinstance(node, Mapping):
-        raise SuiteError(node.location, f"a suite is a mapping, not {kind_of(node)}", "begin with a line 'specgate: 1'")
+        raise SuiteError(
+            node.location, f"a suite is a mapping, not {kind_of(node)}", "begin with a line 'specgate: 1'"
+        )
     return node
 
 
@@ -94,7 +99,7 @@ def plain(node: Node) -> object:
 
 
 def find(node: Node, path: tuple[str | int, ...]) -> tuple[Node, Location]:
-    """The deepest node on the way along ``path`` and its position; a trailing ``"[key]"`` gives that of the key."""
+    """The deepest node on the way along ``path``, and its position (its key's for a trailing ``"[key]"``)."""
     where = node.location
     for step in path:
         if isinstance(node, Mapping) and step in node.items:
@@ -149,14 +154,22 @@ def _read_text(path: Path, shown: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SuiteError(Location(shown), f"cannot be read: {error.strerror}", "check the path and its permissions") from error
+        raise SuiteError(
+            Location(shown), f"cannot be read: {error.strerror}", "check the path and its permissions"
+        ) from error
     if len(raw) > MAX_BYTES:
-        raise SuiteError(Location(shown), "the file is larger than 1 MiB", "split the suite, and keep prompts in files of their own")
+        raise SuiteError(
+            Location(shown),
+            "the file is larger than 1 MiB",
+            "split the suite, and keep prompts in files of their own",
+        )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         where = _position(raw[: error.start].decode("utf-8"), shown)
-        raise SuiteError(where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
+        raise SuiteError(
+            where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8"
+        ) from error
     text = text.removeprefix("\ufeff")
     if bad := _UNPRINTABLE.search(text):
         where = _position(text[: bad.start()], shown)
@@ -179,12 +192,20 @@ class _Builder:
     def build(self, node: yaml.Node) -> Node:
         self._count += 1
         if self._count > MAX_NODES:
-            raise SuiteError(self._at(node), f"more than {MAX_NODES} values", "repeat less with aliases, or split the suite")
+            raise SuiteError(
+                self._at(node),
+                f"more than {MAX_NODES} values",
+                "repeat less with aliases, or split the suite",
+            )
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise SuiteError(self._at(node), f"nested deeper than {MAX_DEPTH} levels", "flatten it; an alias may contain itself")
+            raise SuiteError(
+                self._at(node),
+                f"nested deeper than {MAX_DEPTH} levels",
+                "flatten it; an alias may contain itself",
+            )
         built = self._collection(node)
         self._depth -= 1
         return built
@@ -201,7 +222,7 @@ class _Builder:
 
     def _unknown_tag(self, node: yaml.Node) -> SuiteError:
         tag = str(node.tag)
-        name = "!!" + tag[len(_TAG):] if tag.startswith(_TAG) else tag
+        name = "!!" + tag[len(_TAG) :] if tag.startswith(_TAG) else tag
         return SuiteError(self._at(node), f"unknown tag {name!r}", "remove it; suites hold plain YAML values")
 
     def _mapping(self, node: yaml.MappingNode) -> Mapping:
@@ -215,7 +236,9 @@ class _Builder:
             key = self._key(key_node)
             where = self._at(key_node)
             if key in keys:
-                raise SuiteError(where, f"duplicate key {key!r} (first at line {keys[key].line})", "keep one of the two")
+                raise SuiteError(
+                    where, f"duplicate key {key!r} (first at line {keys[key].line})", "keep one of the two"
+                )
             items[key] = self.build(value_node)
             keys[key] = where
         for source in merged:
@@ -229,20 +252,32 @@ class _Builder:
         sources = built.items if isinstance(built, Sequence) else (built,)
         for source in sources:
             if not isinstance(source, Mapping):
-                raise SuiteError(source.location, f"'<<' merges mappings, not {kind_of(source)}", "name an anchor of a mapping: '<<: *name'")
+                raise SuiteError(
+                    source.location,
+                    f"'<<' merges mappings, not {kind_of(source)}",
+                    "name an anchor of a mapping: '<<: *name'",
+                )
         return [source for source in sources if isinstance(source, Mapping)]
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise SuiteError(self._at(node), "a key must be a word, not a list or mapping", "write 'key: value'")
+            raise SuiteError(
+                self._at(node), "a key must be a word, not a list or mapping", "write 'key: value'"
+            )
         if node.tag not in (_TAG + "str", _TAG + "timestamp", _TAG + "value"):
             read_as = {"int": "a number", "float": "a number", "bool": "a boolean", "null": "nothing"}
             what = read_as.get(node.tag.removeprefix(_TAG))
             if what is None:
                 raise self._unknown_tag(node)
-            raise SuiteError(self._at(node), f"YAML reads the key {node.value!r} as {what}", f"put it in quotes: \"{node.value}\"")
+            raise SuiteError(
+                self._at(node),
+                f"YAML reads the key {node.value!r} as {what}",
+                f'put it in quotes: "{node.value}"',
+            )
         if node.value != node.value.strip() or not node.value:
-            raise SuiteError(self._at(node), f"key {node.value!r} is empty or has spaces around it", "remove the spaces")
+            raise SuiteError(
+                self._at(node), f"key {node.value!r} is empty or has spaces around it", "remove the spaces"
+            )
         return str(node.value)
 
     def _scalar(self, node: yaml.ScalarNode) -> Scalar:
@@ -252,7 +287,7 @@ class _Builder:
 
     def _value(self, node: yaml.ScalarNode) -> Plain:
         text: str = node.value
-        kind = node.tag[len(_TAG):]
+        kind = node.tag[len(_TAG) :]
         if kind == "bool":
             return text.lower() in _TRUE
         if kind == "null":
@@ -277,5 +312,3 @@ class _Builder:
                 "write it in decimal digits, or in quotes where it is text",
             )
         return text
-
-

@@ -1,18 +1,19 @@
 """Prompt files: five formats, told apart by content, all read into the same frozen Conversations.
 
-====================  =========================================================================================
+====================  ======================================================================================
 format                a record
-====================  =========================================================================================
-own                   ``{"id", "turns": [str], ["system"], ["reference"], ["language"], ["category"]}``; other keys are errors
+====================  ======================================================================================
+own                   ``{"id", "turns": [str], ["system"], ["reference"], ["language"], ["category"]}``
 Spec-Bench, MT-bench  ``{"question_id", "category", "turns": [str], ["reference"]}``
 SPEED-Bench           as Spec-Bench, with ``sub_category``, ``src_id``, ``difficulty``, ``multiturn`` …
 ShareGPT              ``{["id"], "conversations": [{"from", "value"}]}``
-OpenAI chat           ``{["id"], "messages": [{"role", "content"}]}``, or a batch request that holds it in ``body``
-====================  =========================================================================================
+OpenAI chat           ``{["id"], "messages": [{"role", "content"}]}``, or a batch request with it in ``body``
+====================  ======================================================================================
 
-A file is JSON Lines or one JSON array; every record must have the format of the first. **Assistant messages in
-ShareGPT and OpenAI records are dropped**: between the user's turns go the answers of the model under test. Records
-without an id are named by their place in the file (``prompt-3``). Text is kept as it is, character for character.
+A file is JSON Lines or one JSON array; every record must have the format of the first. **Assistant messages
+in ShareGPT and OpenAI records are dropped**: between the user's turns go the answers of the model under
+test. Records without an id are named by their place in the file (``prompt-3``). Text is kept as it is,
+character for character.
 
 This module knows files and positions; what a record means stands in ``formats``.
 """
@@ -26,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_specgate.errors import Location, PromptError
-from pytest_specgate.suite.formats import RecordError, Conversation, Format, format_of, placeholder_problem
+from pytest_specgate.suite.formats import Conversation, Format, RecordError, format_of, placeholder_problem
 from pytest_specgate.suite.jsonl import Record, records
 from pytest_specgate.suite.model import Prompts
 from pytest_specgate.units import did_you_mean
@@ -39,7 +40,7 @@ _Key = tuple[Path, int, int]
 
 @dataclass(slots=True)
 class PromptFiles:
-    """Prompt files read so far, by path, time and size, so that a run reads each once; messages name them from ``root``."""
+    """Prompt files read so far, by path, time and size; messages name them relative to ``root``."""
 
     root: Path = field(default_factory=Path.cwd)
     _read: dict[_Key, tuple[Conversation, ...]] = field(default_factory=dict)
@@ -56,7 +57,11 @@ class PromptFiles:
             if key not in self._read:
                 self._read[key] = _parse(_text(path, shown, status.st_size), shown)
         except OSError as error:
-            raise PromptError(location, f"prompt file {shown} cannot be read: {error.strerror}", "create it or correct the name") from error
+            raise PromptError(
+                location,
+                f"prompt file {shown} cannot be read: {error.strerror}",
+                "create it or correct the name",
+            ) from error
         return self._read[key]
 
 
@@ -81,19 +86,27 @@ def load_prompts(
 def prompts_hash(conversations: Iterable[Conversation]) -> str:
     """16 hex digits of SHA-256 over what is sent to the model: ids, system texts and turns, in order."""
     sent = [[c.id, c.system, list(c.turns)] for c in conversations]
-    return hashlib.sha256(json.dumps(sent, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(sent, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()[
+        :16
+    ]
 
 
 def _text(path: Path, shown: Path, size: int) -> str:
     if size > MAX_BYTES:
-        raise PromptError(Location(shown), "the file is larger than 64 MiB", "keep the prompts that are run in a file of their own")
+        raise PromptError(
+            Location(shown),
+            "the file is larger than 64 MiB",
+            "keep the prompts that are run in a file of their own",
+        )
     raw = path.read_bytes()
     try:
         return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8")
         where = Location(shown, before.count("\n") + 1, len(before) - before.rfind("\n"))
-        raise PromptError(where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
+        raise PromptError(
+            where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8"
+        ) from error
 
 
 def _parse(text: str, shown: Path) -> tuple[Conversation, ...]:
@@ -111,11 +124,19 @@ def _parse(text: str, shown: Path) -> tuple[Conversation, ...]:
         places[conversation.id] = record.location
         found.append(conversation)
     if not found:
-        raise PromptError(Location(shown), "the file holds no prompt", "write one JSON object a line: {\"id\": ..., \"turns\": [...]}")
+        raise PromptError(
+            Location(shown),
+            "the file holds no prompt",
+            'write one JSON object a line: {"id": ..., "turns": [...]}',
+        )
     if placeholder := placeholder_problem(found):
         raise PromptError(places[placeholder.prompt], placeholder.what, placeholder.hint)
     return tuple(found)
 
 
 def _duplicate(record: Record, name: str, line: int) -> PromptError:
-    return PromptError(record.location, f"prompt id {name!r} is given twice (first at line {line})", "give every prompt its own id")
+    return PromptError(
+        record.location,
+        f"prompt id {name!r} is given twice (first at line {line})",
+        "give every prompt its own id",
+    )

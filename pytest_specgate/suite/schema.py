@@ -1,7 +1,7 @@
 """The suite format as JSON Schema, for editors: drawn from the same models that validate a suite.
 
-It knows what stands in one file. It does not know whether selectors name something, whether a prompt file exists, or
-what a base adds: a suite with ``extends`` may leave out what its base gives.
+It knows what stands in one file. It does not know whether selectors name something, whether a prompt file
+exists, or what a base adds: a suite with ``extends`` may leave out what its base gives.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ def _close(mapping: Schema) -> None:
 
 
 def _complete() -> Schema:
-    """What a suite without a base must have: here and not in the parts, for a child may override half a part."""
+    """What a suite without a base must have; not said in the parts, for a child may override half a part."""
     candidate = {"properties": {"candidate": {"required": _required(Candidate)}}}
-    scenario = {"required": _required(ScenarioSpec), "properties": {"prompts": {"required": _required(Prompts)}}}
+    scenario = {
+        "required": _required(ScenarioSpec),
+        "properties": {"prompts": {"required": _required(Prompts)}},
+    }
     return {
         "required": _required(SuiteSpec),
         "properties": {
@@ -65,7 +68,7 @@ def _required(model: type[BaseModel]) -> list[str]:
 
 
 def _tidy(schema: object) -> None:
-    """Remove what says nothing: titles that repeat a name, and ``additionalProperties: true``, the default."""
+    """Remove what says nothing: titles that repeat a name, and the default ``additionalProperties``."""
     if isinstance(schema, dict):
         if isinstance(schema.get("title"), str):
             del schema["title"]

@@ -1,8 +1,9 @@
-"""``${env:NAME}`` in suites: what names a model or a server may come from the environment, and nothing else may.
+"""``${env:NAME}`` in suites: models and servers may be named by the environment, nothing else may.
 
-It is replaced in ``target``, ``draft`` and ``options`` of an engine, after YAML is read, so a value cannot become
-structure. ``$${`` stands for a literal ``${``. A variable that is unset or empty is an error: a run against a
-half-written address would measure something else. Messages name the variable and never show its value.
+It is replaced in ``target``, ``draft`` and ``options`` of an engine, after YAML is read, so a value cannot
+become structure. ``$${`` stands for a literal ``${``. A variable that is unset or empty is an error: a run
+against a half-written address would measure something else. Messages name the variable and never show its
+value.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ def _walk(node: Node, path: str, environ: Environment[str, str]) -> Node:
         return _scalar(node, path, environ) if isinstance(node.value, str) and "${" in node.value else node
     if isinstance(node, Sequence):
         return Sequence(tuple([_walk(item, path + "/", environ) for item in node.items]), node.location)
-    items = {key: _walk(value, f"{path}/{key}" if path else key, environ) for key, value in node.items.items()}
+    items = {
+        key: _walk(value, f"{path}/{key}" if path else key, environ) for key, value in node.items.items()
+    }
     return Mapping(items, node.keys, node.location)
 
 
 def _scalar(node: Scalar, path: str, environ: Environment[str, str]) -> Scalar:
     if not _PLACES.fullmatch(path):
         if "${env:" in node.text.replace("$${", ""):
-            raise SuiteError(node.location, "'${env:…}' is not replaced here", "use it in target, draft or options only")
+            raise SuiteError(
+                node.location, "'${env:…}' is not replaced here", "use it in target, draft or options only"
+            )
         return Scalar(str(node.value).replace("$${env:", "${env:"), node.text, node.location)
 
     def value(match: re.Match[str]) -> str:
@@ -46,9 +51,15 @@ def _scalar(node: Scalar, path: str, environ: Environment[str, str]) -> Scalar:
             return "${"
         name = match[1]
         if name is None:
-            raise SuiteError(node.location, "'${' without 'env:NAME}'", "write '${env:NAME}', or '$${' for a literal '${'")
+            raise SuiteError(
+                node.location, "'${' without 'env:NAME}'", "write '${env:NAME}', or '$${' for a literal '${'"
+            )
         if not environ.get(name):
-            raise SuiteError(node.location, f"environment variable {name} is not set", f"set {name}, or write the value here")
+            raise SuiteError(
+                node.location,
+                f"environment variable {name} is not set",
+                f"set {name}, or write the value here",
+            )
         return environ[name]
 
     return Scalar(_PATTERN.sub(value, str(node.value)), node.text, node.location)

@@ -1,7 +1,7 @@
 """What is wrong with a text that is not YAML, in words, wherever the parser's own words would not help.
 
-libyaml and PyYAML's own parser name the same mistake differently and point at different ends of it; both give the same
-text here, at the place where a person would look first.
+libyaml and PyYAML's own parser name the same mistake differently and point at different ends of it; both
+give the same text here, at the place where a person would look first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,26 @@ _TABLE = (
     ("flow mapping", "a '{' that is not closed, or a ',' missing after it", "add '}' or ','", True),
     ("expected node content", "a '[' or '{' that is not closed", "add ']' or '}'", False),
     ("expected the node content", "a '[' or '{' that is not closed", "add ']' or '}'", False),
-    ("undefined alias", "an alias without its anchor", "define it before use: '&name', or put the '*' in quotes", False),
+    (
+        "undefined alias",
+        "an alias without its anchor",
+        "define it before use: '&name', or put the '*' in quotes",
+        False,
+    ),
     ("expected a single document", "a second document", "one suite per file: remove '---'", False),
-    ("quoted scalar", "a quote that is not closed, or a '\\' that escapes nothing", "close it; in \"...\" write '\\\\' for '\\'", True),
+    (
+        "quoted scalar",
+        "a quote that is not closed, or a '\\' that escapes nothing",
+        "close it; in \"...\" write '\\\\' for '\\'",
+        True,
+    ),
     ("mapping values", "a ':' where no value can begin", "indent the line, or put the text in quotes", False),
-    ("could not find expected ':'", "a line that is no 'key: value'", "add ':' or indent it as part of the value above", True),
+    (
+        "could not find expected ':'",
+        "a line that is no 'key: value'",
+        "add ':' or indent it as part of the value above",
+        True,
+    ),
     ("block mapping", "indentation that fits nothing above", "line it up with the keys beside it", False),
     ("block collection", "indentation that fits nothing above", "line it up with the '-' beside it", False),
     ("block sequence", "a '-' where no list can begin", "put it on a line of its own", False),
@@ -44,7 +59,11 @@ def syntax_error(error: Exception, text: str, shown: Path) -> SuiteError:
             return SuiteError(_location(mark, shown), what, hint)
     if "cannot start any token" in words:
         return _bad_start(error.problem_mark, text, shown)
-    return SuiteError(_location(error.problem_mark, shown), f"not YAML: {error.problem}", "mend the line, or put the text in quotes")
+    return SuiteError(
+        _location(error.problem_mark, shown),
+        f"not YAML: {error.problem}",
+        "mend the line, or put the text in quotes",
+    )
 
 
 def _bad_start(mark: yaml.Mark, text: str, shown: Path) -> SuiteError:

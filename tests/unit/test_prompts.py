@@ -1,5 +1,6 @@
 """Prompt files: what each format means, what is selected, and every mistake with its text."""
 
+# ruff: noqa: E501 -- messages stand as a user reads them
 from __future__ import annotations
 
 import json
@@ -39,7 +40,14 @@ TWO = '{"id": "two", "turns": ["Say two."]}'
 
 
 def test_own_format(tmp_path: Path) -> None:
-    record = {"id": "a", "turns": ["x", "y"], "system": "s", "reference": "r", "language": "de", "category": "chat"}
+    record = {
+        "id": "a",
+        "turns": ["x", "y"],
+        "system": "s",
+        "reference": "r",
+        "language": "de",
+        "category": "chat",
+    }
 
     assert load(tmp_path, lines(record)) == (Conversation("a", ("x", "y"), "s", "r", "de", "chat"),)
 
@@ -57,8 +65,16 @@ def test_spec_bench_and_mt_bench(tmp_path: Path) -> None:
 
 
 def speed_bench(number: int, text: str) -> dict[str, object]:
-    return {"question_id": f"q{number}", "category": "coding", "sub_category": None, "turns": [text], "source": "x",
-            "src_id": str(number), "difficulty": None, "multiturn": False}
+    return {
+        "question_id": f"q{number}",
+        "category": "coding",
+        "sub_category": None,
+        "turns": [text],
+        "source": "x",
+        "src_id": str(number),
+        "difficulty": None,
+        "multiturn": False,
+    }
 
 
 def test_speed_bench(tmp_path: Path) -> None:
@@ -70,9 +86,7 @@ def test_speed_bench(tmp_path: Path) -> None:
     ]
 
 
-FETCH = (
-    "fetch the full texts with the benchmark's own tool (SPEED-Bench: its prepare step), and name that file here"
-)
+FETCH = "fetch the full texts with the benchmark's own tool (SPEED-Bench: its prepare step), and name that file here"
 
 
 def test_speed_bench_without_its_texts_is_refused(tmp_path: Path) -> None:
@@ -90,9 +104,15 @@ def test_one_text_in_all_prompts_is_refused(tmp_path: Path) -> None:
 
 
 SHAREGPT = [
-    {"id": "x", "conversations": [
-        {"from": "system", "value": "Be brief."}, {"from": "human", "value": "Hi"},
-        {"from": "gpt", "value": "dropped"}, {"from": "human", "value": "Bye"}]},
+    {
+        "id": "x",
+        "conversations": [
+            {"from": "system", "value": "Be brief."},
+            {"from": "human", "value": "Hi"},
+            {"from": "gpt", "value": "dropped"},
+            {"from": "human", "value": "Bye"},
+        ],
+    },
     {"conversations": [{"from": "user", "value": "Other"}]},
 ]
 SHAREGPT_READ = (Conversation("x", ("Hi", "Bye"), system="Be brief."), Conversation("prompt-2", ("Other",)))
@@ -112,11 +132,18 @@ OPENAI = [
 
 
 def test_openai_chat(tmp_path: Path) -> None:
-    assert load(tmp_path, lines({"messages": OPENAI})) == (Conversation("prompt-1", ("Hi", "Bye"), system="Be brief."),)
+    assert load(tmp_path, lines({"messages": OPENAI})) == (
+        Conversation("prompt-1", ("Hi", "Bye"), system="Be brief."),
+    )
 
 
 def test_openai_batch(tmp_path: Path) -> None:
-    request = {"custom_id": "c-1", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": OPENAI}}
+    request = {
+        "custom_id": "c-1",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": {"messages": OPENAI},
+    }
 
     assert load(tmp_path, lines(request)) == (Conversation("c-1", ("Hi", "Bye"), system="Be brief."),)
 
@@ -145,8 +172,12 @@ def test_the_hash_covers_what_is_sent_and_nothing_else() -> None:
 
     assert prompts_hash([base]) == prompts_hash([Conversation("a", ("x", "y"), reference="r", category="qa")])
     others = [
-        [], [base, base], [Conversation("b", ("x", "y"))], [Conversation("a", ("y", "x"))],
-        [Conversation("a", ("x", "y"), system="s")], [Conversation("a", ("xy",))],
+        [],
+        [base, base],
+        [Conversation("b", ("x", "y"))],
+        [Conversation("a", ("y", "x"))],
+        [Conversation("a", ("x", "y"), system="s")],
+        [Conversation("a", ("xy",))],
     ]
     assert len({prompts_hash(other) for other in [[base], *others]}) == len(others) + 1
 
@@ -168,44 +199,77 @@ MISTAKES: list[tuple[str | bytes, str]] = [
     ("[]", ': the file holds no prompt — write one JSON object a line: {"id": ..., "turns": [...]}'),
     ("5", f":1:1: a record is no JSON object — {WRITE}"),
     ("[[]]", f":1:2: a record is no JSON object — {WRITE}"),
-    (f"{ONE}\n{{\"id\": \"two\", \"turns\": [\"x\"}}", f":2:28: broken JSON: expecting ',' delimiter — {EACH_LINE}"),
+    (f'{ONE}\n{{"id": "two", "turns": ["x"}}', f":2:28: broken JSON: expecting ',' delimiter — {EACH_LINE}"),
     (f"{ONE}\n  {TWO} {ONE}", f":2:40: text after the JSON object — {EACH_LINE}"),
     (f"[{ONE}\n {TWO}]", ":2:2: the JSON array is not continued or closed — add ',' or ']'"),
     (f"[{ONE}", ":1:38: the JSON array is not continued or closed — add ',' or ']'"),
     (f"[{ONE},]", ":1:39: a ',' before the end of the JSON array — remove it"),
     (f"[{ONE}]\n{TWO}", ":2:1: text after the JSON array — remove it"),
-    (f"{ONE}\n{ONE}", ":2:1: prompt id 'one' is given twice (first at line 1) — give every prompt its own id"),
+    (
+        f"{ONE}\n{ONE}",
+        ":2:1: prompt id 'one' is given twice (first at line 1) — give every prompt its own id",
+    ),
     ('{"turns": ["x"]}', ":1:1: the prompt has no 'id' — give it one: pairing and baselines go by it"),
-    ('{"id": " ", "turns": ["x"]}', ":1:1: 'id' is no usable id — write a short text that no other prompt has"),
-    ('{"id": "a", "turn": ["x"]}',
-     ':1:1: no known prompt format has the keys: id, turn — write {"id": ..., "turns": ["..."]}'),
-    ('{"id": "a", "turns": ["x"], "systm": "s"}',
-     ":1:1: unknown key 'systm'; did you mean 'system'? — valid keys: id, turns, system, reference, language, category"),
+    (
+        '{"id": " ", "turns": ["x"]}',
+        ":1:1: 'id' is no usable id — write a short text that no other prompt has",
+    ),
+    (
+        '{"id": "a", "turn": ["x"]}',
+        ':1:1: no known prompt format has the keys: id, turn — write {"id": ..., "turns": ["..."]}',
+    ),
+    (
+        '{"id": "a", "turns": ["x"], "systm": "s"}',
+        ":1:1: unknown key 'systm'; did you mean 'system'? — valid keys: id, turns, system, reference, language, category",
+    ),
     ('{"id": "a", "turns": ["x"], "system": 5}', ":1:1: 'system' is no text — write it as a JSON string"),
     ('{"id": "a", "turns": []}', ":1:1: 'turns' holds no turn — write the user's turns as a list: [\"...\"]"),
-    ('{"id": "a", "turns": "x"}', ":1:1: 'turns' holds no turn — write the user's turns as a list: [\"...\"]"),
+    (
+        '{"id": "a", "turns": "x"}',
+        ":1:1: 'turns' holds no turn — write the user's turns as a list: [\"...\"]",
+    ),
     ('{"id": "a", "turns": ["x", 5]}', ":1:1: turn 2 is no text — write every turn as a JSON string"),
-    ('{"id": "a", "turns": ["x", "\\n"]}', ":1:1: turn 2 is empty — write the user's text, or remove the turn"),
+    (
+        '{"id": "a", "turns": ["x", "\\n"]}',
+        ":1:1: turn 2 is empty — write the user's text, or remove the turn",
+    ),
     ('{"id": "a", "id": "b", "turns": ["x"]}', f":1:1: duplicate key 'id' — {BEGINS}"),
     ('{"id": "a", "turns": [NaN]}', f":1:1: NaN is no JSON value — {BEGINS}"),
-    ('{"id": "a", "turns": ["\\ud83d"]}',
-     f":1:1: a text with half a surrogate pair, which is no Unicode — {BEGINS}"),
+    (
+        '{"id": "a", "turns": ["\\ud83d"]}',
+        f":1:1: a text with half a surrogate pair, which is no Unicode — {BEGINS}",
+    ),
     ('{"id": "a", "turns": ' + 100_000 * "[", f":1:1: {DEEP}"),
     ('{"id": ' + 5_000 * "1" + ', "turns": ["x"]}', f":1:1: {DEEP}"),
     (b'{"id": "\xff"}', ":1:9: byte 0xff is not UTF-8 — save the file as UTF-8"),
-    (f"{ONE}\n{json.dumps(SHAREGPT[0])}",
-     ":2:1: this record is not this project's format, as the file's first is — keep one format in one file"),
-    ('{"conversations": [{"from": "tool", "value": "x"}]}',
-     ":1:1: speaker 'tool' is not supported — keep human, gpt and system messages"),
-    ('{"conversations": [{"from": "gpt", "value": "x"}]}',
-     ":1:1: the conversation has no turn of the user — remove it, or add one"),
-    ('{"conversations": {}}', ":1:1: 'conversations' is no list of objects — see the format's own description"),
-    ('{"messages": [{"role": "tool", "content": "x"}]}',
-     ":1:1: role 'tool' is not supported — keep system, user and assistant messages"),
-    ('{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
-     ":1:1: a message holds something else than text — keep text messages only"),
-    ('{"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]}',
-     ":1:1: a system message after the conversation began — put one system message first"),
+    (
+        f"{ONE}\n{json.dumps(SHAREGPT[0])}",
+        ":2:1: this record is not this project's format, as the file's first is — keep one format in one file",
+    ),
+    (
+        '{"conversations": [{"from": "tool", "value": "x"}]}',
+        ":1:1: speaker 'tool' is not supported — keep human, gpt and system messages",
+    ),
+    (
+        '{"conversations": [{"from": "gpt", "value": "x"}]}',
+        ":1:1: the conversation has no turn of the user — remove it, or add one",
+    ),
+    (
+        '{"conversations": {}}',
+        ":1:1: 'conversations' is no list of objects — see the format's own description",
+    ),
+    (
+        '{"messages": [{"role": "tool", "content": "x"}]}',
+        ":1:1: role 'tool' is not supported — keep system, user and assistant messages",
+    ),
+    (
+        '{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
+        ":1:1: a message holds something else than text — keep text messages only",
+    ),
+    (
+        '{"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]}',
+        ":1:1: a system message after the conversation began — put one system message first",
+    ),
     ('{"body": {}}', ":1:1: 'messages' is no list of objects — see the format's own description"),
 ]
 
@@ -233,7 +297,7 @@ def test_a_missing_file_is_told_in_the_suite(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_prompt_file(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match="^s.yaml:7:14: prompt file . cannot be read: Is a directory — "):
+    with pytest.raises(PromptError, match=r"^s.yaml:7:14: prompt file . cannot be read: Is a directory — "):
         load_prompts(tmp_path, Prompts(file="."), IN_SUITE, PromptFiles(tmp_path))
 
 

@@ -1,5 +1,6 @@
 """Every mistake in a suite file, with the text that a user reads."""
 
+# ruff: noqa: E501, ISC004 -- messages stand as a user reads them
 from __future__ import annotations
 
 from pathlib import Path
@@ -44,9 +45,7 @@ def test_the_suite_that_the_mistakes_are_put_into_is_right(tmp_path: Path) -> No
     assert [case.id for case in expand(load_suite(suite, tmp_path, {}))] == ["tiny::chat-t0-c1"]
 
 
-TOP_KEYS = (
-    "specgate, extends, name, description, tier, requires, policy, engines, scenarios, measure, gates"
-)
+TOP_KEYS = "specgate, extends, name, description, tier, requires, policy, engines, scenarios, measure, gates"
 GATE_KEYS = (
     "metric, limit, max_drop, max_rise, statistic, engines, scenarios, policy, on_fail, waive, population"
 )
@@ -66,24 +65,41 @@ AT_TOP = [
     ("null: x", "2:1: YAML reads the key 'null' as nothing — put it in quotes: \"null\""),
     ("[a]: x", "2:1: a key must be a word, not a list or mapping — write 'key: value'"),
     ("' name': x", "2:1: key ' name' is empty or has spaces around it — remove the spaces"),
-    ("!!python/name:os.system x: 1",
-     "2:1: unknown tag '!!python/name:os.system' — remove it; suites hold plain YAML values"),
+    (
+        "!!python/name:os.system x: 1",
+        "2:1: unknown tag '!!python/name:os.system' — remove it; suites hold plain YAML values",
+    ),
     ("description: 5", "2:14: 'description' expects text, not the number 5 — put it in quotes"),
     ("description: no", "2:14: 'description' expects text, not the boolean false — put it in quotes: \"no\""),
-    ("description: !!python/object/apply:os.system [ls]",
-     "2:14: unknown tag '!!python/object/apply:os.system' — remove it; suites hold plain YAML values"),
+    (
+        "description: !!python/object/apply:os.system [ls]",
+        "2:14: unknown tag '!!python/object/apply:os.system' — remove it; suites hold plain YAML values",
+    ),
     ("description: !env x", "2:14: unknown tag '!env' — remove it; suites hold plain YAML values"),
     ("description: !!set {x}", "2:14: unknown tag '!!set' — remove it; suites hold plain YAML values"),
-    ("description: *other",
-     "2:14: an alias without its anchor — define it before use: '&name', or put the '*' in quotes"),
-    ("description: '${env:HOME}'",
-     "2:14: '${env:…}' is not replaced here — use it in target, draft or options only"),
+    (
+        "description: *other",
+        "2:14: an alias without its anchor — define it before use: '&name', or put the '*' in quotes",
+    ),
+    (
+        "description: '${env:HOME}'",
+        "2:14: '${env:…}' is not replaced here — use it in target, draft or options only",
+    ),
     ("name: a b", f"2:7: 'name' cannot be 'a b' — {NAMES}"),
     ("name: " + 61 * "a", "2:7: 'name' is too long (61) — it takes at most 60 characters"),
-    ("tier: nigthly", "2:7: 'tier' cannot be 'nigthly'; did you mean 'nightly'? — choose one of: smoke, full, nightly"),
-    ("measure:", "2:9: 'measure' has no value; it expects a mapping — write its keys below it, indented: 'key: value'"),
+    (
+        "tier: nigthly",
+        "2:7: 'tier' cannot be 'nigthly'; did you mean 'nightly'? — choose one of: smoke, full, nightly",
+    ),
+    (
+        "measure:",
+        "2:9: 'measure' has no value; it expects a mapping — write its keys below it, indented: 'key: value'",
+    ),
     ("measure: {budget: 0 s}", "2:19: '0 s' is not positive — write it like 90 s"),
-    ("measure: {budget: 90}x", "2:22: indentation that fits nothing above — line it up with the keys beside it"),
+    (
+        "measure: {budget: 90}x",
+        "2:22: indentation that fits nothing above — line it up with the keys beside it",
+    ),
     ("measure: {rounds: 65}", "2:19: 'rounds' is 65 — it must be at most 64"),
     ("measure: {rounds: 1:30}", f"2:19: '1:30' {NOTATION}"),
     ("measure: {rounds: 010}", f"2:19: '010' {NOTATION}"),
@@ -91,15 +107,23 @@ AT_TOP = [
     ("measure: {rounds: '2'}", f"2:19: 'rounds' expects a whole number, not '2' — {DIGITS}"),
     ("measure: {rounds: 2.0}", f"2:19: 'rounds' expects a whole number, not the number 2.0 — {DIGITS}"),
     ("measure: {rounds: yes}", f"2:19: 'rounds' expects a whole number, not the boolean true — {DIGITS}"),
-    ("measure: {<<: 5}", "2:15: '<<' merges mappings, not the number 5 — name an anchor of a mapping: '<<: *name'"),
+    (
+        "measure: {<<: 5}",
+        "2:15: '<<' merges mappings, not the number 5 — name an anchor of a mapping: '<<: *name'",
+    ),
     ("requires: {memory: 40 GB/s}", "2:20: unit 'GB/s' does not fit here: '40 GB/s' — write it like 6 GiB"),
     ("requires: {memory: lots}", "2:20: 'lots' is no quantity — write it like 6 GiB"),
-    ("requires: {device: tpu}", "2:20: 'device' cannot be 'tpu'; did you mean 'cpu'? — choose one of: cpu, cuda, mps"),
+    (
+        "requires: {device: tpu}",
+        "2:20: 'device' cannot be 'tpu'; did you mean 'cpu'? — choose one of: cpu, cuda, mps",
+    ),
     ("extends: [a]", "2:10: 'extends' names a file, not a list — write it like 'extends: base.yaml'"),
     ("extends: none.yaml", "2:10: base 'none.yaml' does not exist — create none.yaml or correct the name"),
     ("extends: s.yaml", "2:10: 'extends' leads in a circle: s.yaml → s.yaml — remove one of them"),
-    ("extends: ../s.yaml",
-     "2:10: base '../s.yaml' lies outside the project — move the base into the suite's folder or the project's root"),
+    (
+        "extends: ../s.yaml",
+        "2:10: base '../s.yaml' lies outside the project — move the base into the suite's folder or the project's root",
+    ),
 ]
 
 
@@ -109,31 +133,74 @@ def test_a_mistake_at_the_top(tmp_path: Path, line: str, message: str) -> None:
 
 
 IN_ENGINE = [
-    ("target: some/model", "target: no", "3:18: 'target' expects text, not the boolean false — put it in quotes: \"no\""),
-    ("target: some/model", "dtype: float8",
-     "3:17: 'dtype' cannot be 'float8'; did you mean 'float64'? — "
-     "choose one of: auto, float32, float16, bfloat16, float64"),
-    ("target: some/model", "target: '${env:NOPE}'",
-     "3:18: environment variable NOPE is not set — set NOPE, or write the value here"),
-    ("target: some/model", "target: 'a${env:EMPTY}'",
-     "3:18: environment variable EMPTY is not set — set EMPTY, or write the value here"),
-    ("target: some/model", "target: '${HOME}'",
-     "3:18: '${' without 'env:NAME}' — write '${env:NAME}', or '$${' for a literal '${'"),
-    ("target: some/model", "taget: x",
-     "3:10: unknown key 'taget'; did you mean 'target'? — "
-     "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, options"),
-    ("method: prompt_lookup", "method: prompt_lokup",
-     "3:50: 'method' cannot be 'prompt_lokup'; did you mean 'prompt_lookup'? — "
-     "choose one of: draft_model, prompt_lookup, early_exit, universal, mtp, dflash"),
-    ("method: prompt_lookup", "method: off", "3:50: 'method' cannot be the boolean false — put it in quotes: \"off\""),
-    ("method: prompt_lookup", "max_ngram: 2", "3:41: 'candidate' has no 'method' — add it: 'method: draft_model'"),
-    ("method: prompt_lookup", "method: draft_model",
-     "3:41: method draft_model needs a draft model — add 'draft: PATH or Hub id'"),
-    ("method: prompt_lookup", "method: mtp, draft: x",
-     "3:41: method mtp takes no draft model — remove 'draft' or use method: draft_model"),
-    ("method: prompt_lookup", "method: early_exit",
-     "3:41: method early_exit needs 'exit_layer' — give the layer at which the draft is read"),
-    ("method: prompt_lookup", "method: mtp, num_draft_tokens: 0", "3:73: 'num_draft_tokens' is 0 — it must be at least 1"),
+    (
+        "target: some/model",
+        "target: no",
+        "3:18: 'target' expects text, not the boolean false — put it in quotes: \"no\"",
+    ),
+    (
+        "target: some/model",
+        "dtype: float8",
+        "3:17: 'dtype' cannot be 'float8'; did you mean 'float64'? — "
+        "choose one of: auto, float32, float16, bfloat16, float64",
+    ),
+    (
+        "target: some/model",
+        "target: '${env:NOPE}'",
+        "3:18: environment variable NOPE is not set — set NOPE, or write the value here",
+    ),
+    (
+        "target: some/model",
+        "target: 'a${env:EMPTY}'",
+        "3:18: environment variable EMPTY is not set — set EMPTY, or write the value here",
+    ),
+    (
+        "target: some/model",
+        "target: '${HOME}'",
+        "3:18: '${' without 'env:NAME}' — write '${env:NAME}', or '$${' for a literal '${'",
+    ),
+    (
+        "target: some/model",
+        "taget: x",
+        "3:10: unknown key 'taget'; did you mean 'target'? — "
+        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, options",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: prompt_lokup",
+        "3:50: 'method' cannot be 'prompt_lokup'; did you mean 'prompt_lookup'? — "
+        "choose one of: draft_model, prompt_lookup, early_exit, universal, mtp, dflash",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: off",
+        "3:50: 'method' cannot be the boolean false — put it in quotes: \"off\"",
+    ),
+    (
+        "method: prompt_lookup",
+        "max_ngram: 2",
+        "3:41: 'candidate' has no 'method' — add it: 'method: draft_model'",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: draft_model",
+        "3:41: method draft_model needs a draft model — add 'draft: PATH or Hub id'",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: mtp, draft: x",
+        "3:41: method mtp takes no draft model — remove 'draft' or use method: draft_model",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: early_exit",
+        "3:41: method early_exit needs 'exit_layer' — give the layer at which the draft is read",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: mtp, num_draft_tokens: 0",
+        "3:73: 'num_draft_tokens' is 0 — it must be at least 1",
+    ),
     ("tiny:", "my engine:", f"3:3: name 'my engine' is not usable in a test id — {NAMES}"),
     ("tiny:", "a::b:", f"3:3: name 'a::b' is not usable in a test id — {NAMES}"),
 ]
@@ -145,28 +212,54 @@ def test_a_mistake_in_an_engine(tmp_path: Path, old: str, new: str, message: str
 
 
 IN_SCENARIO = [
-    ("category: cht",
-     "6:15: 'category' cannot be 'cht'; did you mean 'chat'? — "
-     "choose one of: chat, qa, summarization, code, long-form, math, rag, translation"),
-    ("category: chat\n    concurrency: [1, two]",
-     f"7:22: an entry of 'concurrency' expects a whole number, not 'two' — {DIGITS}"),
+    (
+        "category: cht",
+        "6:15: 'category' cannot be 'cht'; did you mean 'chat'? — "
+        "choose one of: chat, qa, summarization, code, long-form, math, rag, translation",
+    ),
+    (
+        "category: chat\n    concurrency: [1, two]",
+        f"7:22: an entry of 'concurrency' expects a whole number, not 'two' — {DIGITS}",
+    ),
     ("category: chat\n    concurrency: []", "7:18: 'concurrency' is empty — give at least one"),
-    ("category: chat\n    concurrency: 4",
-     "7:18: 'concurrency' expects a list, not the number 4 — write it like [a, b], or one '- entry' a line"),
-    ("category: chat\n    concurrency: [1, 0]", "7:22: an entry of 'concurrency' is 0 — it must be at least 1"),
-    ("category: chat\n    concurrency: [1, 1]",
-     "10:5: speedup judges tiny::chat-t0-c1 twice: two of the scenario's settings have the same label — "
-     "list every concurrency once, and give sampling settings a 'name'"),
-    ("category: chat\n    stop: [no]",
-     "7:12: an entry of 'stop' expects text, not the boolean false — put it in quotes: \"no\""),
-    ("category: chat\n    sampling: [{temperature: 11}]", "7:30: 'temperature' is 11 — it must be at most 10"),
-    ("category: chat\n    sampling: [{temperature: .nan}]",
-     "7:30: '.nan' is no finite number — write it in decimal digits"),
-    ("category: chat\n    sampling: [{temperature: hot}]", f"7:30: 'temperature' expects a number, not 'hot' — {DIGITS}"),
+    (
+        "category: chat\n    concurrency: 4",
+        "7:18: 'concurrency' expects a list, not the number 4 — write it like [a, b], or one '- entry' a line",
+    ),
+    (
+        "category: chat\n    concurrency: [1, 0]",
+        "7:22: an entry of 'concurrency' is 0 — it must be at least 1",
+    ),
+    (
+        "category: chat\n    concurrency: [1, 1]",
+        "10:5: speedup judges tiny::chat-t0-c1 twice: two of the scenario's settings have the same label — "
+        "list every concurrency once, and give sampling settings a 'name'",
+    ),
+    (
+        "category: chat\n    stop: [no]",
+        "7:12: an entry of 'stop' expects text, not the boolean false — put it in quotes: \"no\"",
+    ),
+    (
+        "category: chat\n    sampling: [{temperature: 11}]",
+        "7:30: 'temperature' is 11 — it must be at most 10",
+    ),
+    (
+        "category: chat\n    sampling: [{temperature: .nan}]",
+        "7:30: '.nan' is no finite number — write it in decimal digits",
+    ),
+    (
+        "category: chat\n    sampling: [{temperature: hot}]",
+        f"7:30: 'temperature' expects a number, not 'hot' — {DIGITS}",
+    ),
     ("category: chat\n    sampling: [{top_p: 0}]", "7:24: 'top_p' is 0 — it must be greater than 0"),
-    ("category: chat\n    ignore_eos: 1",
-     "7:17: 'ignore_eos' expects true or false, not the number 1 — write true or false, without quotes"),
-    ("category: chat\n    engines: [tinny]", "7:15: no engine 'tinny'; did you mean 'tiny'? — choose among: tiny"),
+    (
+        "category: chat\n    ignore_eos: 1",
+        "7:17: 'ignore_eos' expects true or false, not the number 1 — write true or false, without quotes",
+    ),
+    (
+        "category: chat\n    engines: [tinny]",
+        "7:15: no engine 'tinny'; did you mean 'tiny'? — choose among: tiny",
+    ),
 ]
 
 
@@ -176,17 +269,25 @@ def test_a_mistake_in_a_scenario(tmp_path: Path, new: str, message: str) -> None
 
 
 IN_PROMPTS = [
-    ("    prompts: 5\n",
-     "7:14: 'prompts' expects a mapping, not the number 5 — write its keys below it, indented: 'key: value'"),
+    (
+        "    prompts: 5\n",
+        "7:14: 'prompts' expects a mapping, not the number 5 — write its keys below it, indented: 'key: value'",
+    ),
     ("    prompts: {file: p.jsonl, limit: 0}\n", "7:37: 'limit' is 0 — it must be at least 1"),
     ("    prompts: {limit: 1}\n", "7:14: 'prompts' has no 'file' — add it: 'file: prompts/chat.jsonl'"),
-    ("    prompts: {file: p.jsonl, only: [onne]}\n",
-     "7:21: no prompt 'onne'; did you mean 'one'? — choose ids that p.jsonl holds"),
-    ("    prompts: q.jsonl\n",
-     "7:14: prompt file q.jsonl cannot be read: No such file or directory — create it or correct the name"),
-    ("    prompts: ../q.jsonl\n",
-     "7:14: prompt file '../q.jsonl' lies outside the project — "
-     "move it into the suite's folder or the project's root"),
+    (
+        "    prompts: {file: p.jsonl, only: [onne]}\n",
+        "7:21: no prompt 'onne'; did you mean 'one'? — choose ids that p.jsonl holds",
+    ),
+    (
+        "    prompts: q.jsonl\n",
+        "7:14: prompt file q.jsonl cannot be read: No such file or directory — create it or correct the name",
+    ),
+    (
+        "    prompts: ../q.jsonl\n",
+        "7:14: prompt file '../q.jsonl' lies outside the project — "
+        "move it into the suite's folder or the project's root",
+    ),
     ("", "6:5: scenario 'chat' has no 'prompts' — add it: 'prompts: prompts/chat.jsonl'"),
 ]
 
@@ -197,39 +298,70 @@ def test_a_mistake_in_the_choice_of_prompts(tmp_path: Path, new: str, message: s
 
 
 IN_GATE = [
-    ("metric: speedup, limits: '>=1.2x'",
-     f"9:23: unknown key 'limits'; did you mean 'limit'? — valid keys: {GATE_KEYS}"),
+    (
+        "metric: speedup, limits: '>=1.2x'",
+        f"9:23: unknown key 'limits'; did you mean 'limit'? — valid keys: {GATE_KEYS}",
+    ),
     ("limit: '>=1.2x'", "9:5: this gate has no 'metric' — add it: 'metric: speedup'"),
-    ("metric: speedup, limit: 1.2",
-     "9:30: limit 1.2 does not say a direction — write '>=1.3x', '<=1.3x' or 'LOW..HIGH'"),
+    (
+        "metric: speedup, limit: 1.2",
+        "9:30: limit 1.2 does not say a direction — write '>=1.3x', '<=1.3x' or 'LOW..HIGH'",
+    ),
     ("metric: speedup, limit: '>=1.2%'", "9:30: unit '%' does not fit here: '1.2%' — write it like 1.3x"),
-    ("metric: speedup, limit: 1.6x..1.2x",
-     "9:30: range '1.6x..1.2x' runs backwards — write the smaller bound first"),
-    ("metric: ttft, limit: '<=250'", "9:27: a number without a unit does not fit here: '250' — write it like 250 ms"),
+    (
+        "metric: speedup, limit: 1.6x..1.2x",
+        "9:30: range '1.6x..1.2x' runs backwards — write the smaller bound first",
+    ),
+    (
+        "metric: ttft, limit: '<=250'",
+        "9:27: a number without a unit does not fit here: '250' — write it like 250 ms",
+    ),
     ("metric: speedup", "9:5: a gate without a demand — give limit, max_drop or max_rise"),
-    ("metric: speedup, max_drop: 150%",
-     "9:33: allowed change '150%' is out of range — write 0 or more and less than 100%, such as 5%"),
-    ("metric: speedup, max_drop: 5%, statistic: p95",
-     "9:5: speedup has no statistic 'p95' — remove 'statistic'; it is for latency metrics"),
-    ("metric: speedup, max_drop: 5%, policy: gaurd",
-     "9:45: 'policy' cannot be 'gaurd'; did you mean 'guard'? — choose one of: guard, prove"),
-    ("metric: speedup, max_drop: 5%, waive: {reason: x, until: 2030-01-31}",
-     "9:53: 'reason' is too short (1) — it takes at least 3 characters"),
-    ("metric: speedup, max_drop: 5%, waive: {reason: known, until: 2030-13-01}",
-     "9:67: '2030-13-01' is no day of the calendar — write year-month-day, such as 2030-01-31"),
-    ("metric: speedup, max_drop: 5%, waive: {reason: known, until: 20300131}",
-     "9:67: 20300131 is no date — write year-month-day, such as 2030-01-31"),
-    ("metric: speedup, max_drop: 5%, waive: {reason: known}",
-     "9:44: 'waive' has no 'until' — add it: 'until: 2030-01-31'"),
-    ("metric: speedup, max_drop: 5%, engines: [tinny]",
-     "9:47: no engine 'tinny'; did you mean 'tiny'? — choose among: tiny"),
-    ("metric: speedup, max_drop: 5%, scenarios: [chatt]",
-     "9:49: no scenario 'chatt'; did you mean 'chat'? — choose among: chat"),
-    ("metric: speedup, max_drop: 5%, engines: tiny",
-     "9:46: 'engines' expects a list, not 'tiny' — write it like [a, b], or one '- entry' a line"),
-    ("metric: speedup, max_drop: 5%}\n  - {metric: speedup, limit: '>=1x'",
-     "10:5: speedup judges tiny::chat-t0-c1 twice (also at line 9) — "
-     "narrow one of the two with 'engines' or 'scenarios'"),
+    (
+        "metric: speedup, max_drop: 150%",
+        "9:33: allowed change '150%' is out of range — write 0 or more and less than 100%, such as 5%",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, statistic: p95",
+        "9:5: speedup has no statistic 'p95' — remove 'statistic'; it is for latency metrics",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, policy: gaurd",
+        "9:45: 'policy' cannot be 'gaurd'; did you mean 'guard'? — choose one of: guard, prove",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, waive: {reason: x, until: 2030-01-31}",
+        "9:53: 'reason' is too short (1) — it takes at least 3 characters",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, waive: {reason: known, until: 2030-13-01}",
+        "9:67: '2030-13-01' is no day of the calendar — write year-month-day, such as 2030-01-31",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, waive: {reason: known, until: 20300131}",
+        "9:67: 20300131 is no date — write year-month-day, such as 2030-01-31",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, waive: {reason: known}",
+        "9:44: 'waive' has no 'until' — add it: 'until: 2030-01-31'",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, engines: [tinny]",
+        "9:47: no engine 'tinny'; did you mean 'tiny'? — choose among: tiny",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, scenarios: [chatt]",
+        "9:49: no scenario 'chatt'; did you mean 'chat'? — choose among: chat",
+    ),
+    (
+        "metric: speedup, max_drop: 5%, engines: tiny",
+        "9:46: 'engines' expects a list, not 'tiny' — write it like [a, b], or one '- entry' a line",
+    ),
+    (
+        "metric: speedup, max_drop: 5%}\n  - {metric: speedup, limit: '>=1x'",
+        "10:5: speedup judges tiny::chat-t0-c1 twice (also at line 9) — "
+        "narrow one of the two with 'engines' or 'scenarios'",
+    ),
 ]
 
 
@@ -241,18 +373,31 @@ def test_a_mistake_in_a_gate(tmp_path: Path, gate: str, message: str) -> None:
 def test_an_unknown_metric_lists_all_of_them(tmp_path: Path) -> None:
     text = mistake(tmp_path, GOOD.replace("metric: speedup", "metric: spedup"))
 
-    assert text.startswith("9:13: unknown metric 'spedup'; did you mean 'speedup'? — choose one of: speedup, decode_speedup,")
+    assert text.startswith(
+        "9:13: unknown metric 'spedup'; did you mean 'speedup'? — choose one of: speedup, decode_speedup,"
+    )
 
 
 WHOLE_FILE: list[tuple[str | bytes, str]] = [
-    (GOOD.replace("specgate: 1", "specgate: 2"), "1:11: unknown suite format — this version reads 'specgate: 1'"),
-    (GOOD.replace("specgate: 1", "specgate: yes"), "1:11: unknown suite format — this version reads 'specgate: 1'"),
+    (
+        GOOD.replace("specgate: 1", "specgate: 2"),
+        "1:11: unknown suite format — this version reads 'specgate: 1'",
+    ),
+    (
+        GOOD.replace("specgate: 1", "specgate: yes"),
+        "1:11: unknown suite format — this version reads 'specgate: 1'",
+    ),
     (GOOD.replace("specgate: 1\n", ""), "1:1: the suite has no 'specgate' — add it: 'specgate: 1'"),
     (HEAD, "1:1: the suite has no 'gates' — add it: 'gates: [{metric: speedup, limit: \">=1.2x\"}]'"),
     (HEAD + "gates: []\n", "8:8: 'gates' is empty — give at least one"),
-    (HEAD + "gates:\n", "8:7: 'gates' has no value; it expects a list — write it like [a, b], or one '- entry' a line"),
-    (HEAD + "gates: [speedup]\n",
-     "8:9: an entry of 'gates' expects a mapping, not 'speedup' — write its keys below it, indented: 'key: value'"),
+    (
+        HEAD + "gates:\n",
+        "8:7: 'gates' has no value; it expects a list — write it like [a, b], or one '- entry' a line",
+    ),
+    (
+        HEAD + "gates: [speedup]\n",
+        "8:9: an entry of 'gates' expects a mapping, not 'speedup' — write its keys below it, indented: 'key: value'",
+    ),
     ("", " the file is empty — write a suite: specgate: 1, engines, scenarios, gates"),
     ("# nothing yet\n", " the file is empty — write a suite: specgate: 1, engines, scenarios, gates"),
     ("- a\n", "1:1: a suite is a mapping, not a list — begin with a line 'specgate: 1'"),
@@ -261,8 +406,10 @@ WHOLE_FILE: list[tuple[str | bytes, str]] = [
     ("a: [1, 2\n", "1:4: a '[' that is not closed, or a ',' missing after it — add ']' or ','"),
     ("a: {b: 1\n", "1:4: a '{' that is not closed, or a ',' missing after it — add '}' or ','"),
     ("a:\n\tb: 1\n", "2:1: a tab as indentation — indent with spaces"),
-    ("a: 'x\n",
-     "1:4: a quote that is not closed, or a '\\' that escapes nothing — close it; in \"...\" write '\\\\' for '\\'"),
+    (
+        "a: 'x\n",
+        "1:4: a quote that is not closed, or a '\\' that escapes nothing — close it; in \"...\" write '\\\\' for '\\'",
+    ),
     ("a: b: c\n", "1:5: a ':' where no value can begin — indent the line, or put the text in quotes"),
     ("- a\nb: 1\n", "2:1: indentation that fits nothing above — line it up with the '-' beside it"),
     ("a: @x\n", "1:4: '@' cannot begin a value — put the text in quotes"),
@@ -271,7 +418,10 @@ WHOLE_FILE: list[tuple[str | bytes, str]] = [
     ("a: b\nc: \x1b[31m\n", "2:4: control character U+001B — remove it; the file must be text"),
     ("a: &x [*x]\n", "1:4: nested deeper than 40 levels — flatten it; an alias may contain itself"),
     ("a: " + 3000 * "[", "1:1003: nested too deeply — flatten it"),
-    ("x: 1\n" * 300_000, " the file is larger than 1 MiB — split the suite, and keep prompts in files of their own"),
+    (
+        "x: 1\n" * 300_000,
+        " the file is larger than 1 MiB — split the suite, and keep prompts in files of their own",
+    ),
 ]
 
 
@@ -281,7 +431,10 @@ def test_a_mistake_in_the_file_as_a_whole(tmp_path: Path, text: str | bytes, mes
 
 
 def test_aliases_that_blow_up_are_stopped(tmp_path: Path) -> None:
-    levels = [f"{name}: &{name} [{', '.join(10 * [below])}]" for name, below in zip("abcdef", ["x", "*a", "*b", "*c", "*d", "*e"])]
+    levels = [
+        f"{name}: &{name} [{', '.join(10 * [below])}]"
+        for name, below in zip("abcdef", ["x", "*a", "*b", "*c", "*d", "*e"], strict=True)
+    ]
 
     assert mistake(tmp_path, "\n".join(levels)).endswith(
         "more than 50000 values — repeat less with aliases, or split the suite"
@@ -297,6 +450,10 @@ def test_a_missing_suite_names_the_file(tmp_path: Path) -> None:
 
 
 def test_of_several_mistakes_the_first_in_the_file_is_told(tmp_path: Path) -> None:
-    text = GOOD.replace("category: chat", "category: cht").replace("1.2x", "1.2%").replace("tiny: {", "tiny: {dtype: x, ")
+    text = (
+        GOOD.replace("category: chat", "category: cht")
+        .replace("1.2x", "1.2%")
+        .replace("tiny: {", "tiny: {dtype: x, ")
+    )
 
     assert mistake(tmp_path, text).startswith("3:17: 'dtype' cannot be 'x'")

@@ -1,8 +1,9 @@
 """A right suite: what is read, where its parts are said to be, what comes from elsewhere."""
 
+# ruff: noqa: E501, ISC004 -- messages stand as a user reads them
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_units_and_dates_are_values(suite: Suite) -> None:
     assert vram.max_rise is not None
     assert vram.max_rise.of(1000) == 50 + 64 * 2**20
     assert vram.waive is not None
-    assert vram.waive.until == datetime.date(2030, 1, 31)
+    assert vram.waive.until == dt.date(2030, 1, 31)
 
 
 def test_the_name_is_that_of_the_file(suite: Suite, tmp_path: Path) -> None:
@@ -80,8 +81,15 @@ def test_positions_name_the_file_from_the_root(suite: Suite) -> None:
     path = Path("suites/demo.specgate.yaml")
 
     assert suite.engine_locations == {"tiny": Location(path, 5, 3), "other": Location(path, 9, 3)}
-    assert [scenario.location for scenario in suite.scenarios] == [Location(path, 12, 3), Location(path, 18, 3)]
-    assert [gate.location for gate in suite.gates] == [Location(path, 25, 5), Location(path, 27, 5), Location(path, 28, 5)]
+    assert [scenario.location for scenario in suite.scenarios] == [
+        Location(path, 12, 3),
+        Location(path, 18, 3),
+    ]
+    assert [gate.location for gate in suite.gates] == [
+        Location(path, 25, 5),
+        Location(path, 27, 5),
+        Location(path, 28, 5),
+    ]
 
 
 def test_the_environment_fills_models_and_urls(suite: Suite) -> None:
@@ -95,7 +103,9 @@ def test_the_environment_fills_models_and_urls(suite: Suite) -> None:
 
 def test_an_environment_value_is_text_and_never_structure(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "a", "turns": ["x"]}')
-    text = "specgate: 1\nengines: {e: {target: '${env:M}'}}\nscenarios: {s: {category: qa, prompts: p.jsonl}}\n"
+    text = (
+        "specgate: 1\nengines: {e: {target: '${env:M}'}}\nscenarios: {s: {category: qa, prompts: p.jsonl}}\n"
+    )
     (tmp_path / "s.yaml").write_text(text + "gates: [{metric: speedup, limit: '>=1x'}]\n")
     value = "a, device: cuda}\n# ${env:HOME}"
 
@@ -149,7 +159,7 @@ def test_a_prompt_file_reached_by_a_link_out_of_the_project_is_refused(tmp_path:
     text = "specgate: 1\nengines: {e: {target: m}}\nscenarios: {s: {category: qa, prompts: p.jsonl}}\n"
     (root / "s.yaml").write_text(text + "gates: [{metric: speedup, limit: '>=1x'}]\n")
 
-    with pytest.raises(SuiteError, match="^s.yaml:3:40: prompt file 'p.jsonl' lies outside the project — "):
+    with pytest.raises(SuiteError, match=r"^s.yaml:3:40: prompt file 'p.jsonl' lies outside the project — "):
         load_suite(root / "s.yaml", root, {})
 
 
@@ -169,7 +179,9 @@ def test_a_prompt_file_is_read_once_until_it_changes(suite: Suite, tmp_path: Pat
     environ = {"MODEL": "m", "HUB": "h"}
     first = load_suite(suite.path, tmp_path, environ, files).scenarios[1].conversations
     again = load_suite(suite.path, tmp_path, environ, files).scenarios[1].conversations
-    (tmp_path / "suites/prompts/p.jsonl").write_text('{"id": "a", "turns": ["Other."]}\n{"id": "c", "turns": ["Words."]}')
+    (tmp_path / "suites/prompts/p.jsonl").write_text(
+        '{"id": "a", "turns": ["Other."]}\n{"id": "c", "turns": ["Words."]}'
+    )
     changed = load_suite(suite.path, tmp_path, environ, files).scenarios[1].conversations
 
     assert all(one is two for one, two in zip(first, again, strict=True))

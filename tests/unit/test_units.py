@@ -1,5 +1,6 @@
 """Quantities as people write them, and what is said about those that are none."""
 
+# ruff: noqa: E501 -- messages stand as a user reads them
 from __future__ import annotations
 
 import pytest
@@ -18,13 +19,27 @@ from pytest_specgate.units import (
 )
 
 QUANTITIES = [
-    ("1.3x", Unit.RATIO, 1.3), ("1.3 ×", Unit.RATIO, 1.3), (2, Unit.RATIO, 2.0),
-    ("95%", Unit.FRACTION, 0.95), ("57%", Unit.FRACTION, 0.57), (0.95, Unit.FRACTION, 0.95), (".5", Unit.FRACTION, 0.5),
-    ("2.4", Unit.TOKENS, 2.4), ("2.4 tokens", Unit.TOKENS, 2.4),
-    ("6 GiB", Unit.BYTES, 6 * 2**30), ("6gb", Unit.BYTES, 6e9), ("1e3 kB", Unit.BYTES, 1e6), (5, Unit.BYTES, 5.0),
-    ("250 ms", Unit.SECONDS, 0.25), ("3 µs", Unit.SECONDS, 3e-6), ("3 \u03bcs", Unit.SECONDS, 3e-6),
-    ("1.5 min", Unit.SECONDS, 90.0), ("2h", Unit.SECONDS, 7200.0),
-    ("20 tokens/s", Unit.RATE, 20.0), ("20 tok/s", Unit.RATE, 20.0), ("-3", Unit.SCORE, -3.0),
+    ("1.3x", Unit.RATIO, 1.3),
+    ("1.3 ×", Unit.RATIO, 1.3),
+    (2, Unit.RATIO, 2.0),
+    ("95%", Unit.FRACTION, 0.95),
+    ("57%", Unit.FRACTION, 0.57),
+    (0.95, Unit.FRACTION, 0.95),
+    (".5", Unit.FRACTION, 0.5),
+    ("2.4", Unit.TOKENS, 2.4),
+    ("2.4 tokens", Unit.TOKENS, 2.4),
+    ("6 GiB", Unit.BYTES, 6 * 2**30),
+    ("6gb", Unit.BYTES, 6e9),
+    ("1e3 kB", Unit.BYTES, 1e6),
+    (5, Unit.BYTES, 5.0),
+    ("250 ms", Unit.SECONDS, 0.25),
+    ("3 µs", Unit.SECONDS, 3e-6),
+    ("3 \u03bcs", Unit.SECONDS, 3e-6),
+    ("1.5 min", Unit.SECONDS, 90.0),
+    ("2h", Unit.SECONDS, 7200.0),
+    ("20 tokens/s", Unit.RATE, 20.0),
+    ("20 tok/s", Unit.RATE, 20.0),
+    ("-3", Unit.SCORE, -3.0),
 ]
 
 
@@ -60,11 +75,11 @@ def test_no_quantity(value: object, unit: Unit, message: str) -> None:
 def test_bytes_and_seconds_are_positive() -> None:
     assert parse_bytes("1.5 KiB") == 1536
     assert parse_seconds("90 s") == parse_seconds(90) == parse_seconds("1.5 min") == 90.0
-    with pytest.raises(ValueError, match="^'0 GiB' is not positive — write it like 6 GiB$"):
+    with pytest.raises(ValueError, match=r"^'0 GiB' is not positive — write it like 6 GiB$"):
         parse_bytes("0 GiB")
-    with pytest.raises(ValueError, match="^'0.2 B' is not positive — write it like 6 GiB$"):
+    with pytest.raises(ValueError, match=r"^'0.2 B' is not positive — write it like 6 GiB$"):
         parse_bytes("0.2 B")
-    with pytest.raises(ValueError, match="^'-1 s' is not positive — write it like 90 s$"):
+    with pytest.raises(ValueError, match=r"^'-1 s' is not positive — write it like 90 s$"):
         parse_seconds("-1 s")
 
 
