@@ -1,8 +1,8 @@
 """The seam between specgate and whatever generates tokens.
 
-An engine is an adapter for one set-up: the target alone (reference arm) and with speculation (candidate arm). One
-small class makes a user's own decoder gateable: name it ``"my_package.decoder:Mine"`` in a suite, or register it in the
-entry-point group ``specgate.engines``.
+An engine is an adapter for one set-up: the target alone (reference arm) and with speculation (candidate
+arm). One small class makes a user's own decoder gateable: name it ``"my_package.decoder:Mine"`` in a suite,
+or register it in the entry-point group ``specgate.engines``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class EngineContext:
     """What an engine is built from.
 
     ``name`` is the engine's key in the suite, for messages; ``folder`` is where relative model paths start;
-    ``device`` overrides the suite's where it is not None; ``allow_remote_code`` and ``allow_pickle`` are what a person
-    said on the command line. ``arms`` are those to prepare: a memory pass prepares one, so that a reference arm does not
-    load the draft.
+    ``device`` overrides the suite's where it is not None; ``allow_remote_code`` and ``allow_pickle`` are what
+    a person said on the command line. ``arms`` are those to prepare: a memory pass prepares one, so that a
+    reference arm does not load the draft.
     """
 
     name: str
@@ -48,19 +48,22 @@ class Engine(Protocol):
         """Raise EngineError if this engine cannot run such a case, before anything is timed."""
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """Run all requests at once (as many as the case's concurrency), one trace each, in order. Raises EngineError."""
+        """Run all requests at once, as many as the case's concurrency: one trace each, in order.
+
+        Raises EngineError, OutOfMemory; after either the engine can still be used.
+        """
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
-        """What is known from inside about the memory that this process used so far for these arms."""
+        """Return what the engine itself knows of the memory that this process used so far for these arms."""
 
     def place(self) -> Place:
-        """Device, count and dtype."""
+        """Return device, count and dtype."""
 
     def workload(self) -> Mapping[str, str]:
-        """Content hashes of the target model and tokenizer."""
+        """Return content hashes of the target model and tokenizer."""
 
     def subject(self) -> Mapping[str, str]:
-        """Versions, flags, draft: what is being judged."""
+        """Return versions, flags, draft: what is being judged."""
 
     def close(self) -> None:
         """Free everything; may be called twice."""

@@ -1,16 +1,19 @@
 """A public fake: a decoder on a simulated clock, for trying out suites and for testing gates.
 
-Nothing is loaded and nothing sleeps; timestamps are computed. Both arms emit the same words unless told to diverge. Its
-faults are those that a gate must see: it can crash, run out of memory, contradict its own counters, cut its output
-short, or not tell its rounds. Options (suite key ``options``) are the fields of :class:`Script`.
+Nothing is loaded and nothing sleeps; timestamps are computed. Both arms emit the same words unless told to
+diverge, and a request that runs alone takes as long as one that runs beside others. Its faults
+(:data:`FAULTS`) are those that a gate must see. Options (suite key ``options``) are the fields of
+:class:`Script`; two engines with equal options yield equal traces for equal calls.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 from pytest_specgate.engines.base import EngineContext
@@ -18,17 +21,51 @@ from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.records import Arm, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
 from pytest_specgate.units import did_you_mean
 
-FAULTS = ("none", "crash", "interrupt", "oom", "bad_trace", "diverge", "truncate", "no_rounds", "never_drafts", "nan", "start")
-_VOCABULARY = ("the", "draft", "model", "proposes", "four", "tokens", "and", "target", "keeps", "what", "it", "would", "say")
+#: What can go wrong, and what it looks like; all but ``start`` and ``drift`` strike the candidate arm alone.
+FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "none": "nothing",
+        "start": "the engine cannot start",
+        "crash": "generation raises an EngineError",
+        "oom": "generation raises OutOfMemory",
+        "interrupt": "generation raises KeyboardInterrupt, as Ctrl-C would",
+        "bad_trace": "the first round claims more accepted than tested tokens",
+        "diverge": "one token in the middle of the output differs",
+        "truncate": "the output ends after half of its tokens",
+        "overrun": "one token follows the end of the output",
+        "nan": "logits are not numbers, and a greedy decoder takes token 0 every time",
+        "no_rounds": "the engine cannot tell rounds",
+        "never_drafts": "every round drafts nothing",
+        "drift": "both arms become 2 % slower with every call, as a throttled machine does",
+    }
+)
+_WORDS = (
+    "the",
+    "draft",
+    "model",
+    "proposes",
+    "four",
+    "tokens",
+    "and",
+    "target",
+    "keeps",
+    "what",
+    "it",
+    "would",
+)
 _EOS = 2
+_FIRST_WORD = 10
+_DRIFT_PER_CALL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """What the fake does. Times in seconds; ``noise`` is the standard deviation of log time per call.
 
-    ``speedup`` is the true ratio of the arms' times per token and ``acceptance`` the chance that a tested draft token is kept;
-    ``memory`` gives each arm's peak in bytes; ``fault`` happens on every prompt, or on ``fail_on`` alone.
+    ``tokens`` are emitted, the end of text being the last of them, unless the request's budget is smaller.
+    ``speedup`` is the true ratio of the arms' times per token, ``acceptance`` the chance that a tested draft
+    token is kept, ``k`` the draft length; ``memory`` gives each arm's peak in bytes; ``batch`` is whether
+    requests may run side by side; ``fault`` (one of :data:`FAULTS`) strikes every prompt, or ``fail_on`` alone.
     """
 
     tokens: int = 32
@@ -37,6 +74,7 @@ class Script:
     noise: float = 0.01
     acceptance: float = 0.6
     k: int = 4
+    batch: bool = True
     device: str = "simulated"
     target: str = "scripted-target"
     memory: Mapping[str, float] = field(default_factory=lambda: {"reference": 1e9, "candidate": 1.1e9})
@@ -53,112 +91,187 @@ class ScriptedEngine:
         self._script = _script(context)
         self._now_ns = 1_000_000_000
         self._calls = 0
-        rounds = frozenset() if self._script.fault == "no_rounds" else frozenset({Capability.ROUNDS})
-        self.capabilities: frozenset[Capability] = rounds | {Capability.BATCH, Capability.SEEDS}
+        can = {Capability.SEEDS, Capability.STREAMING}
+        if self._script.fault != "no_rounds":
+            can.add(Capability.ROUNDS)
+        if self._script.batch:
+            can.add(Capability.BATCH)
+        self.capabilities: frozenset[Capability] = frozenset(can)
 
     def start(self) -> None:
         """Load nothing, or fail as a server that cannot start."""
         if self._script.fault == "start":
             raise EngineError(self._name, "the script says that this engine cannot start", "set fault: none")
 
-    def check(self, concurrency: int, greedy: bool) -> None:
-        """Every case is possible."""
+    def check(self, concurrency: int, greedy: bool) -> None:  # noqa: ARG002 - part of the protocol
+        """Refuse several requests at once where the script says so."""
+        if concurrency > 1 and not self._script.batch:
+            what = f"concurrency {concurrency}: the script runs one request at a time"
+            raise EngineError(self._name, what, "use concurrency: [1], or set batch: true")
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """One trace per request; requests of one call overlap in simulated time."""
+        """Return one trace per request; requests of one call overlap in simulated time."""
         begin = self._now_ns
         traces = [self._trace(request, arm, begin) for request in requests]
         self._now_ns = max(trace.chunks[-1].t_ns for trace in traces) + 1_000
         return traces
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
-        """The scripted peak of the last named arm."""
-        peak = int(self._script.memory[arms[-1].value])
+        """Return the scripted peak, the larger one where both arms are named."""
+        peak = int(max(self._script.memory[arm.value] for arm in arms))
         return MemoryReading(host_rss=peak, max_process_vram=peak)
 
     def place(self) -> Place:
-        """The scripted device."""
+        """Return the scripted device."""
         return Place(self._script.device, 1, "none")
 
     def workload(self) -> Mapping[str, str]:
-        """The scripted target."""
+        """Return the scripted target."""
         return {"target": self._script.target}
 
     def subject(self) -> Mapping[str, str]:
-        """What a build might change: everything else."""
+        """Return what a build might change."""
         return {"engine": "scripted", "k": str(self._script.k), "device": self._script.device}
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Free nothing: there is nothing."""
 
     def _trace(self, request: Request, arm: Arm, begin: int) -> Trace:
         self._calls += 1
-        fault = self._script.fault if self._script.fail_on in ("", request.prompt) else "none"
-        self._misbehave(fault, request, arm)
+        fault = self._fault(request, arm)
+        _misbehave(fault, self._name, request.prompt)
         text_seed = zlib.crc32(request.prompt.encode()) + request.sampling.seed
-        ids, words = _output(text_seed, min(self._script.tokens, request.max_tokens), fault if arm is Arm.CANDIDATE else "none")
-        noise = random.Random(f"{self._script.seed}:{request.prompt}:{self._calls}")
-        per_token = self._script.seconds_per_token * 2.718281828 ** noise.gauss(0, self._script.noise)
+        ids = _output(text_seed, self._script.tokens, request.max_tokens, fault)
+        per_token = self._seconds_per_token(request, arm)
+        rounds: tuple[Round, ...] | None = None
         if arm is Arm.REFERENCE:
-            times = [begin + int(1e9 * per_token * (i + 1)) for i in range(len(ids))]
-            chunks, rounds = tuple(Chunk(t, 1) for t in times), None
+            chunks = tuple(Chunk(begin + int(1e9 * per_token * n), 1) for n in range(1, len(ids) + 1))
         else:
-            rounds = self._rounds(text_seed, len(ids), begin, per_token / self._script.speedup, fault)
+            rounds = _rounds(self._script, fault, text_seed, len(ids))
+            rounds = _timed(rounds, begin, per_token)
             chunks = tuple(Chunk(r.t_ns, r.emitted) for r in rounds)
-        if fault == "bad_trace" and rounds:
-            rounds = (Round(4, 2, 3, 4, rounds[0].t_ns), *rounds[1:])
         return Trace(
-            prompt=request.prompt, arm=arm, token_ids=ids, text=" ".join(words), prompt_tokens=10, submit_ns=begin,
-            chunks=chunks, finish="eos" if ids[-1] == _EOS else "length",
-            rounds=None if fault == "no_rounds" else rounds, max_tokens=request.max_tokens, eos_ids=(_EOS,),
-        )  # fmt: skip
+            prompt=request.prompt,
+            arm=arm,
+            token_ids=ids,
+            text=" ".join(_word(i) for i in ids if i != _EOS),
+            prompt_tokens=sum(len(message.content.split()) for message in request.messages),
+            submit_ns=begin,
+            chunks=chunks,
+            finish="eos" if _EOS in ids else "length",
+            rounds=_told(rounds, fault),
+            max_tokens=request.max_tokens,
+            eos_ids=(_EOS,),
+        )
 
-    def _rounds(self, seed: int, total: int, begin: int, per_token: float, fault: str) -> tuple[Round, ...]:
-        """Rounds that emit ``total`` tokens: the same every time for a prompt, as a greedy decoder's are."""
-        chance = random.Random(f"{seed}:accept:{self._script.acceptance}")
-        drafted = 0 if fault == "never_drafts" else self._script.k
-        rounds: list[Round] = []
-        done = 0
-        while done < total:
-            accepted = 0
-            while accepted < drafted and chance.random() < self._script.acceptance:
-                accepted += 1
-            emitted = min(accepted + 1, total - done)
-            accepted = min(accepted, emitted)
-            tested = accepted if emitted == accepted else min(accepted + 1, drafted)
-            done += emitted
-            rounds.append(Round(drafted, tested, accepted, emitted, begin + int(1e9 * per_token * done)))
-        return tuple(rounds)
+    def _fault(self, request: Request, arm: Arm) -> str:
+        strikes = arm is Arm.CANDIDATE and self._script.fail_on in {"", request.prompt}
+        return self._script.fault if strikes else "none"
 
-    def _misbehave(self, fault: str, request: Request, arm: Arm) -> None:
-        if arm is Arm.REFERENCE:
-            return
-        if fault == "crash":
-            raise EngineError(self._name, f"{request.prompt}: the script says crash", "set fault: none")
-        if fault == "oom":
-            raise OutOfMemory(self._name, f"{request.prompt}: out of memory", "shorten the prompts or free memory")
-        if fault == "interrupt":
-            raise KeyboardInterrupt
+    def _seconds_per_token(self, request: Request, arm: Arm) -> float:
+        """Draw this call's time per token: by prompt and call, so that rounds of a run differ."""
+        rng = _random(f"{self._script.seed}:{request.prompt}:{self._calls}")
+        seconds = self._script.seconds_per_token * math.exp(rng.gauss(0, self._script.noise))
+        if self._script.fault == "drift":
+            seconds *= (1 + _DRIFT_PER_CALL) ** self._calls
+        return seconds if arm is Arm.REFERENCE else seconds / self._script.speedup
 
 
 def _script(context: EngineContext) -> Script:
     options: dict[str, Any] = dict(context.spec.options)
-    known = [f.name for f in fields(Script)]
-    for key in options:
+    known = {f.name: f for f in fields(Script)}
+    for key, value in options.items():
         if key not in known:
-            raise EngineError(context.name, f"unknown option {key!r}{did_you_mean(key, known)}", f"valid: {', '.join(known)}")
+            what = f"unknown option {key!r}{did_you_mean(key, known)}"
+            raise EngineError(context.name, what, f"valid: {', '.join(known)}")
+        _refuse_wrong_kind(context.name, key, value)
     script = Script(**options)
     if script.fault not in FAULTS:
         what = f"unknown fault {script.fault!r}{did_you_mean(script.fault, FAULTS)}"
         raise EngineError(context.name, what, f"valid: {', '.join(FAULTS)}")
+    if script.tokens < 1 or script.k < 1 or script.seconds_per_token <= 0 or script.speedup <= 0:
+        what = "tokens, k, seconds_per_token and speedup are above 0"
+        raise EngineError(context.name, what, "correct the engine's options")
+    if missing := {arm.value for arm in Arm} - set(script.memory):
+        raise EngineError(
+            context.name, f"memory lacks {', '.join(sorted(missing))}", "give bytes for both arms"
+        )
     return script
 
 
-def _output(seed: int, total: int, fault: str) -> tuple[tuple[int, ...], list[str]]:
-    rng = random.Random(seed)
-    numbers = [rng.randrange(len(_VOCABULARY)) for _ in range(total)]
+def _refuse_wrong_kind(engine: str, key: str, value: object) -> None:
+    default = getattr(Script(), key)
+    wanted = (int, float) if isinstance(default, float) else Mapping if key == "memory" else type(default)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
+        raise EngineError(
+            engine, f"option {key}: {value!r} is of the wrong kind", f"write it like {default!r}"
+        )
+
+
+def _misbehave(fault: str, engine: str, prompt: str) -> None:
+    if fault == "crash":
+        raise EngineError(engine, f"{prompt}: the script says crash", "set fault: none")
+    if fault == "oom":
+        raise OutOfMemory(engine, f"{prompt}: out of memory", "shorten the prompts or free memory")
+    if fault == "interrupt":
+        raise KeyboardInterrupt
+
+
+def _random(seed: str | int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - a simulation, no secret
+
+
+def _word(token: int) -> str:
+    return _WORDS[token - _FIRST_WORD] if token >= _FIRST_WORD else "<unk>"
+
+
+def _output(seed: int, tokens: int, budget: int, fault: str) -> tuple[int, ...]:
+    """Return ``tokens`` ids, the end of text being the last, or as many as the budget allows."""
+    rng = _random(seed)
+    ids = [_FIRST_WORD + rng.randrange(len(_WORDS)) for _ in range(tokens - 1)] + [_EOS]
+    ids = ids[:budget]
+    if fault == "nan":
+        return (0,) * budget
     if fault == "diverge":
-        numbers[total // 2] = (numbers[total // 2] + 1) % len(_VOCABULARY)
+        middle = (len(ids) - 1) // 2
+        ids[middle] = _FIRST_WORD + (ids[middle] - _FIRST_WORD + 1) % len(_WORDS)
     if fault == "truncate":
-        numbers = numbers[: max(1, total // 2)]
-    return tuple(10 + n for n in numbers), [_VOCABULARY[n] for n in numbers]
+        ids = [*ids[: max(1, len(ids) // 2 - 1)], _EOS]
+    if fault == "overrun":
+        ids.append(_FIRST_WORD)
+    return tuple(ids)
+
+
+def _rounds(script: Script, fault: str, seed: int, total: int) -> tuple[Round, ...]:
+    """Return rounds, still without times, that emit ``total`` tokens: the same at every call."""
+    chance = _random(f"{seed}:accept:{script.acceptance}")
+    drafted = 0 if fault == "never_drafts" else script.k
+    rounds: list[Round] = []
+    done = 0
+    while done < total:
+        accepted = 0
+        while accepted < drafted and chance.random() < script.acceptance:
+            accepted += 1
+        emitted = min(accepted + 1, total - done)
+        accepted = min(accepted, emitted)
+        tested = accepted if emitted == accepted else min(accepted + 1, drafted)
+        done += emitted
+        rounds.append(Round(drafted, tested, accepted, emitted, 0))
+    return tuple(rounds)
+
+
+def _timed(rounds: tuple[Round, ...], begin: int, per_token: float) -> tuple[Round, ...]:
+    done, timed = 0, []
+    for r in rounds:
+        done += r.emitted
+        timed.append(replace(r, t_ns=begin + int(1e9 * per_token * done)))
+    return tuple(timed)
+
+
+def _told(rounds: tuple[Round, ...] | None, fault: str) -> tuple[Round, ...] | None:
+    """Return the rounds as the engine tells them: truly, wrongly, or not at all."""
+    if rounds is None or fault == "no_rounds":
+        return None
+    if fault == "bad_trace":
+        return (replace(rounds[0], drafted=4, tested=2, accepted=3), *rounds[1:])
+    return rounds
