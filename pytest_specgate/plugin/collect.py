@@ -84,7 +84,11 @@ class EngineNode(pytest.Collector):
         for case in self.cases:
             for gate in case.gates:
                 name = gate_id(gate, case)
-                yield GateItem.from_parent(self, name=name, suite=self.suite, case=case, gate=gate)
+                # pytest 9.2 parses the ids that --lf remembers, bracket and all, and would not know ours
+                # again if it composed them from the name.
+                nodeid = f"{self.nodeid}::{name}"
+                what = {"suite": self.suite, "case": case, "gate": gate}
+                yield GateItem.from_parent(self, name=name, nodeid=nodeid, **what)
 
 
 class GateItem(pytest.Item):
