@@ -1,8 +1,8 @@
 """Stored numbers on disk: ``<baselines>/<place>/<suite>.json``, versioned, written whole, one prompt a line.
 
-A baseline belongs to a place (device and dtype). Its entries are cases; an entry is void when its workload (prompts,
-generation parameters, target) is no longer the one that is measured, and is never void because the subject (versions,
-draft, flags) changed: that is what it exists to judge.
+A baseline belongs to a place (device and dtype). Its entries are cases; an entry is void when its workload
+(prompts, generation parameters, target) is no longer the one that is measured, and is never void because the subject
+(versions, draft, flags) changed: that is what it exists to judge.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ def path_for(folder: Path, place: Place, suite: str) -> Path:
 
 
 def find(folder: Path, suite: str, case: str, place: Place) -> Found | None:
-    """This place's entry for the case, else the first of another place by folder name, else None. Raises BaselineError."""
+    """The entry of this place, else that of the first other place by folder name, else None.
+
+    Raises BaselineError.
+    """
     own = path_for(folder, place, suite)
     others = sorted(path for path in folder.glob(f"*/{glob.escape(suite)}.json") if path != own)
     for path in [own, *others]:
@@ -84,7 +87,8 @@ def _refuse_stray(path: Path, place: Place) -> None:
     """A file copied into the folder of another machine would pass for that machine's own numbers."""
     if path.parent.name != place.slug:
         what = f"holds numbers of {place.slug}, but lies in the folder of {path.parent.name}"
-        raise BaselineError(Location(path), what, f"move it to {path.parent.with_name(place.slug)}, or {_REFRESH}")
+        home = path.parent.with_name(place.slug)
+        raise BaselineError(Location(path), what, f"move it to {home}, or {_REFRESH}")
 
 
 def mismatch(stored: Stored, workload: Mapping[str, str]) -> tuple[str, ...]:
@@ -98,7 +102,7 @@ def unused(entries: Mapping[str, Stored], known: Iterable[str]) -> tuple[str, ..
     return tuple(sorted(set(entries) - set(known)))
 
 
-# --- reading ----------------------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def read(path: Path) -> dict[str, Stored]:
@@ -134,7 +138,8 @@ def _refuse_version(path: Path, text: str, data: Any) -> None:
         what = f"schema {version} is newer than {SCHEMA}, which this version reads"
         raise BaselineError(where, what, "update pytest-specgate: pip install -U pytest-specgate")
     if version < SCHEMA:
-        raise BaselineError(where, f"schema {version} is older than {SCHEMA}, which this version reads", _REFRESH)
+        what = f"schema {version} is older than {SCHEMA}, which this version reads"
+        raise BaselineError(where, what, _REFRESH)
 
 
 def _stored(case: str, place: Place, entry: Entry) -> Stored:
@@ -142,14 +147,14 @@ def _stored(case: str, place: Place, entry: Entry) -> Stored:
     return Stored(place, entry.workload, entry.subject, entry.recorded, samples)
 
 
-# --- writing ----------------------------------------------------------------------------------------------------
+# --- writing ---
 
 
 def write(path: Path, suite: str, entries: Mapping[str, Stored]) -> None:
     """Store all entries of one place as a whole file.
 
-    Secrets of the environment are masked in the subject; the workload is left alone, for it must compare equal later.
-    Raises StoreError where the file cannot be written, a number is not finite, or the entries are of several places.
+    Secrets of the environment are masked in the subject; the workload is left alone, for it must compare equal
+    later. Raises StoreError where the file cannot be written, a number is not finite, or places are mixed.
     """
     hide = masker(os.environ)
     try:
@@ -160,7 +165,7 @@ def write(path: Path, suite: str, entries: Mapping[str, Stored]) -> None:
 
 
 def render(suite: str, entries: Mapping[str, Stored], hide: Callable[[str], str] = str) -> str:
-    """The file's text: sorted, rounded to six significant digits, one prompt a line, so that a diff can be read.
+    """The file's text: sorted, rounded to six significant digits, one prompt a line, for diffs that can be read.
 
     Raises ValueError where a number is not finite, or the entries are not of exactly one place.
     """

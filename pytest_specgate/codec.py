@@ -1,8 +1,8 @@
 """Records ↔ plain JSON values, driven by the records' own types: lossless, strict, without code per record.
 
-It knows frozen dataclasses of str, bool, int, float, Enums, ``X | None``, ``tuple[X, ...]``, ``frozenset[X]`` and
-``Mapping[str or Enum, X]``. Every field is written and must be there when it is read; what versions of a file mean
-is the business of the modules that own the files.
+It knows frozen dataclasses of str, bool, int, float, Enums, ``X | None``, ``tuple[X, ...]``, ``frozenset[X]``
+and ``Mapping[str or Enum, X]``. Every field is written and must be there when it is read; what versions of a file
+mean is the business of the modules that own the files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Path = tuple[str | int, ...]
 Decoder = Callable[[Any], Any]
 
 _NOT_FINITE = "cannot be stored — a number that is not finite was measured"
-_NAMES = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+_NAMES = {
+    str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "an object",
+}  # fmt: skip
 
 
 class CodecError(ValueError):
@@ -42,13 +44,13 @@ def shown(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
-# --- writing ----------------------------------------------------------------------------------------------------
+# --- writing ---
 
 
 def encode(value: Any, text: Callable[[str], str] = str) -> Any:
-    """A record, or any nest of records, as JSON can carry it; ``text`` is applied to every string, names of fields aside.
+    """A record, or any nest of records, as JSON can carry it.
 
-    Raises CodecError for NaN and infinities, and for types that :func:`decode` could not give back.
+    ``text`` is applied to every string, keys of mappings included and names of fields not. Raises CodecError for NaN and infinities, and for types that :func:`decode` could not give back.
     """
     kind = type(value)
     if kind is str:
@@ -87,11 +89,11 @@ def _encode_at(step: str | int, item: Any, text: Callable[[str], str]) -> Any:
         raise error.under(step) from None
 
 
-# --- reading ----------------------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def decode(kind: type[T], data: Any) -> T:
-    """The inverse of :func:`encode` for a value of this type. Raises CodecError, whose path leads to the mistake."""
+    """The inverse of :func:`encode`. Raises CodecError, whose path leads to the mistake."""
     return cast("T", _decoder(cast("Any", kind))(data))
 
 

@@ -1,7 +1,7 @@
 """JSON text with positions: strict where Python's json is lax, and able to say where a value stands.
 
-Duplicate keys, NaN, infinities and nesting beyond the interpreter's depth are errors. Written text holds no byte that
-is not UTF-8: half a surrogate pair is written as its escape.
+Duplicate keys, NaN, infinities and nesting beyond the interpreter's depth are errors. Half a surrogate pair, which
+UTF-8 cannot carry, is written as its escape.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 Path = tuple[str | int, ...]
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -37,14 +37,14 @@ def parse(text: str) -> Any:
         path, offset = _first_duplicate(text)
         raise JsonError(f"key {path[-1]!r} stands twice", *line_and_column(text, offset)) from None
     except _ConstantError as error:
-        found = (match.start() for match in _TOKEN.finditer(text) if match[0] == str(error))
+        found = (match.start() for match in _WORD.finditer(text) if match[0] == str(error))
         raise JsonError(f"{error} is no finite number", *line_and_column(text, next(found, 0))) from None
     except RecursionError:
         raise JsonError("is nested too deep", 1, 1) from None
 
 
 def locate(text: str, path: Path) -> tuple[int, int]:
-    """Line and column of the value, or of its key, in valid JSON; of the deepest part that is there, else 1, 1."""
+    """Line and column of the value, or of its key, in valid JSON; else of the deepest part that is there."""
     best, offset = 0, 0
     for found, at in _positions(text):
         if best < len(found) <= len(path) and found == path[: len(found)]:
@@ -58,7 +58,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def dump(data: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
-    """The value as JSON that people can read: characters as they are. Raises ValueError for NaN and infinities."""
+    """The value as JSON with characters as they are. Raises ValueError for NaN and infinities."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent, sort_keys=sort_keys)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -93,27 +93,27 @@ def _first_duplicate(text: str) -> tuple[Path, int]:
 
 def _positions(text: str) -> Iterator[tuple[Path, int]]:
     """Path and offset of every key and list item of valid JSON, in the order of the text."""
-    path: list[str | int] = []  # an open list contributes its index, an open object its key, "" before the first
+    path: list[str | int] = []  # of a list its index, of an object its key
     in_object: list[bool] = []
     expects_key = False
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token in "}]":
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if word in "}]":
             path.pop()
             in_object.pop()
-        elif token == ":":
+        elif word == ":":
             expects_key = False
-        elif token == ",":
+        elif word == ",":
             expects_key = in_object[-1]
             if not expects_key:
                 path[-1] = int(path[-1]) + 1
         elif expects_key:
-            path[-1] = json.loads(token)
+            path[-1] = json.loads(word)
             yield tuple(path), match.start()
         else:
             if in_object and not in_object[-1]:
                 yield tuple(path), match.start()
-            if token in "{[":
-                expects_key = token == "{"
+            if word in "{[":
+                expects_key = word == "{"
                 in_object.append(expects_key)
                 path.append("" if expects_key else 0)

@@ -1,4 +1,4 @@
-"""Secrets of the environment, kept out of what is written: values of variables whose names say that they are secret."""
+"""Secrets of the environment, kept out of what is written: values of variables with a telling name."""
 
 from __future__ import annotations
 

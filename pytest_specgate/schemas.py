@@ -15,7 +15,7 @@ _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def file_schema(kind: type, title: str, version: int) -> Schema:
-    """The schema (draft 2020-12) of a file whose top is this dataclass, with a field ``schema`` for its version."""
+    """The schema (draft 2020-12) of a file of this dataclass, whose field ``schema`` is its version."""
     definitions: dict[str, Schema] = {}
     top = _record(kind, definitions)
     top["properties"]["schema"] = {"const": version}

@@ -1,26 +1,29 @@
 """One run as a value: verdicts, measurements and where they came from; JSON with a schema version.
 
-A stored report can be judged again after limits changed, without a model and without a GPU: the measurements are whole.
+A stored report can be judged again after limits changed, without a model and without a GPU: the measurements
+are whole.
 """
 
 from __future__ import annotations
 
 import datetime
-import json
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest_specgate
-from pytest_specgate.codec import decode, encode
+from pytest_specgate import jsontext
+from pytest_specgate.codec import CodecError, decode, encode
 from pytest_specgate.errors import StoreError
 from pytest_specgate.files import write_atomically
+from pytest_specgate.masking import masker
 from pytest_specgate.records import Measurement, Verdict
+from pytest_specgate.schemas import file_schema
 
 SCHEMA = 1
-_SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD", re.IGNORECASE)
+_GIVE = "give a file that --specgate-report wrote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +54,14 @@ def new_report(
 
 
 def write(path: Path, report: Report) -> None:
-    """Write a whole file. Raises StoreError."""
-    text = json.dumps(_encoded(report), ensure_ascii=False, indent=1, allow_nan=False)
-    write_atomically(path, masked(text, os.environ) + "\n")
+    """Write a whole file, secrets of the environment masked. Raises StoreError."""
+    write_atomically(path, to_json(report, masker(os.environ)))
 
 
-def _encoded(report: Report) -> object:
-    """The report as JSON values; raises StoreError where a measured number is not finite."""
+def to_json(report: Report, hide: Callable[[str], str] = str) -> str:
+    """The report's text, ``hide`` applied to every string. Raises StoreError for NaN and infinities."""
     try:
-        return encode(report)
+        return jsontext.dump(encode(report, hide), indent=1) + "\n"
     except ValueError as error:
         raise StoreError(f"the report cannot be stored ({error})") from error
 
@@ -67,24 +69,33 @@ def _encoded(report: Report) -> object:
 def read(path: Path) -> Report:
     """A report from its file. Raises StoreError for a broken, cut off or newer one."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path}: cannot be read ({error}) — give a file that --specgate-report wrote") from error
-    except json.JSONDecodeError as error:
-        raise StoreError(f"{path}:{error.lineno}:{error.colno}: is no whole JSON ({error.msg}) — write it again") from error
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror}) — {_GIVE}") from error
+    except UnicodeDecodeError as error:
+        raise StoreError(f"{path}: byte {error.start} is not UTF-8 — {_GIVE}") from error
+    return from_json(text, path)
+
+
+def from_json(text: str, shown: Path) -> Report:
+    """A report from its text; messages name it ``shown``. Raises StoreError as :func:`read` does."""
+    try:
+        data = jsontext.parse(text)
+    except jsontext.JsonError as error:
+        raise StoreError(f"{shown}:{error.line}:{error.column}: {error.what} — write it again") from error
     version = data.get("schema") if isinstance(data, dict) else None
+    if type(version) is not int:
+        raise StoreError(f"{shown}: is no report: it has no 'schema' number — {_GIVE}")
     if version != SCHEMA:
-        hint = "update pytest-specgate" if isinstance(version, int) and version > SCHEMA else "write it again"
-        raise StoreError(f"{path}: report schema {version!r}, this version reads {SCHEMA} — {hint}")
+        hint = "update pytest-specgate" if version > SCHEMA else "write it again"
+        raise StoreError(f"{shown}: report schema {version}, this version reads {SCHEMA} — {hint}")
     try:
         return decode(Report, data)
-    except ValueError as error:
-        raise StoreError(f"{path}: is not what this version writes ({error}) — write it again") from error
+    except CodecError as error:
+        line, column = jsontext.locate(text, error.path)
+        raise StoreError(f"{shown}:{line}:{column}: {error} — write it again") from error
 
 
-def masked(text: str, environ: Mapping[str, str]) -> str:
-    """Replace the values of environment variables that look like secrets, wherever they turn up."""
-    for name, value in environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= 8:
-            text = text.replace(value, "********")
-    return text
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a report."""
+    return file_schema(Report, "pytest-specgate report", SCHEMA)

@@ -1,22 +1,52 @@
-"""Text that a model or a file wrote, made safe to print: control, ANSI and bidirectional characters become visible."""
+"""Text that a model or a file wrote, made safe to print: what a terminal would obey becomes visible."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
-_HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+# Controls (ANSI's ESC among them), invisible and bidirectional characters, half surrogates, tags.
+_HARMFUL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_WORDS = {
+    "→": "->", "×": "x", "÷": "/", "±": "+-", "…": "...", "–": "-", "—": "-", "−": "-", "·": "-", "µ": "u",
+    "≤": "<=", "≥": ">=", "β": "beta", "τ": "tau", "σ": "sigma", "Σ": "sum", "√": "sqrt", "≠": "!=",
+    "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'",
+}  # fmt: skip
+_ASCII = str.maketrans(_WORDS)
 
 
 def harmless(text: str) -> str:
     """Escape what a terminal would obey; newlines and tabs stay."""
-    return _HARMFUL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii") if match[0] >= "\x80" else repr(match[0])[1:-1],
-                        text)  # fmt: skip
+    return _HARMFUL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def visible(text: str) -> str:
+    """Harmless and on one line, with every space as it is and line breaks and tabs as escapes."""
+    return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def flat(text: str) -> str:
+    """Harmless and on one line, so that a text can never pass for lines of the report's own."""
+    return " ".join(harmless(text).split())
 
 
 def one_line(text: str, width: int) -> str:
     """Harmless, on one line, cut in the middle to at most ``width`` characters."""
-    flat = " ".join(harmless(text).split())
-    if len(flat) <= width:
-        return flat
+    line = flat(text)
+    if len(line) <= width:
+        return line
     half = (width - 1) // 2
-    return f"{flat[: width - 1 - half]}…{flat[len(flat) - half :]}"
+    return f"{line[: width - 1 - half]}…{line[len(line) - half :]}"
+
+
+def in_ascii(text: str) -> str:
+    """For an output that is not UTF-8: signs by their usual spelling, everything else as an escape."""
+    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def columns(text: str) -> int:
+    """Terminal columns of a harmless line: two for wide East Asian characters, none for combining marks."""
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

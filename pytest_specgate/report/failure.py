@@ -2,49 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pytest_specgate.records import Measurement, Pair, Verdict
-from pytest_specgate.report.escape import harmless, one_line
+from pytest_specgate.records import Check, Measurement, Pair, Verdict
+from pytest_specgate.report.escape import visible
 from pytest_specgate.report.terminal import shown
 
 _AROUND = 60
+_INDENT = "  "
 
 
 def failure_text(verdict: Verdict, measurement: Measurement | None = None) -> str:
     """Several lines, the first of which stands alone."""
-    return "\n".join(harmless(line) for line in _lines(verdict, measurement))
+    return "\n".join(_INDENT * depth + visible(line) for depth, line in _lines(verdict, measurement))
 
 
-def _lines(verdict: Verdict, measurement: Measurement | None) -> Iterator[str]:
-    yield f"{verdict.location}: {verdict.gate} on {verdict.case}: {verdict.reason}"
-    yield f"  measured: {shown(verdict.metric, verdict.measured)}    baseline: {shown(verdict.metric, verdict.baseline)}"
+def _lines(verdict: Verdict, measurement: Measurement | None) -> Iterator[tuple[int, str]]:
+    yield 0, f"{verdict.location}: {verdict.gate} on {verdict.case}: {verdict.reason}"
+    measured, baseline = (shown(verdict.metric, found) for found in (verdict.measured, verdict.baseline))
+    yield 1, f"measured: {measured}    baseline: {baseline}"
     for check in verdict.checks:
-        yield f"  {check.kind} {check.required}: {check.outcome.value}: {check.reason}"
+        yield 1, _checked(verdict.metric, check)
     for warning in verdict.warnings:
-        yield f"  note: {warning}"
+        yield 1, f"note: {warning}"
     if measurement is not None and verdict.metric in ("exact_match", "chrf", "bleu", "rouge_l"):
         yield from _divergence(measurement)
     if verdict.advice:
-        yield f"  next: {verdict.advice}"
+        yield 1, f"next: {verdict.advice}"
 
 
-def _divergence(measurement: Measurement) -> Iterator[str]:
+def _checked(metric: str, check: Check) -> str:
+    """One check with its numbers: a limit's are the metric's own, a drift check's are the change."""
+    line = f"{check.kind} {check.required}: {check.outcome.value}: {check.reason}"
+    if check.interval is None:
+        return line
+    if check.kind == "limit":
+        return f"{line} ({shown(metric, check.interval)})"
+    found = check.interval
+    return f"{line} (change {found.value:.4g} [{found.low:.4g}, {found.high:.4g}])"
+
+
+def _divergence(measurement: Measurement) -> Iterator[tuple[int, str]]:
     for pair in measurement.pairs:
         if pair.reference.token_ids != pair.candidate.token_ids:
             yield from _parting(pair)
             return
 
 
-def _parting(pair: Pair) -> Iterator[str]:
+def _parting(pair: Pair) -> Iterator[tuple[int, str]]:
     """Where the first differing prompt's texts part, with what stands around."""
     one, other = pair.reference, pair.candidate
-    position = next(
-        (i for i, (a, b) in enumerate(zip(one.token_ids, other.token_ids)) if a != b),
-        min(one.output_tokens, other.output_tokens),
-    )
-    common = next((i for i, (a, b) in enumerate(zip(one.text, other.text)) if a != b), min(len(one.text), len(other.text)))
-    start = max(0, common - _AROUND)
-    yield f"  first divergence: {pair.prompt}, output token {position + 1}"
-    yield f"    reference: {one_line(one.text[start : common + _AROUND], 2 * _AROUND)}"
-    yield f"    candidate: {one_line(other.text[start : common + _AROUND], 2 * _AROUND)}"
+    token, character = _common(one.token_ids, other.token_ids), _common(one.text, other.text)
+    around = slice(max(0, character - _AROUND), character + _AROUND)
+    yield 1, f"first divergence: {pair.prompt}, output token {token + 1}"
+    for trace in (one, other):
+        found = f"id {trace.token_ids[token]}" if token < trace.output_tokens else "ends"
+        yield 2, f"{trace.arm.value} ({found}): {trace.text[around]}"
+
+
+def _common(one: Sequence[object], other: Sequence[object]) -> int:
+    """Length of the common beginning."""
+    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))

@@ -10,12 +10,12 @@ from tabulate import tabulate
 
 from pytest_specgate.metrics import METRICS, Family
 from pytest_specgate.records import Counts, Samples, Stored
-from pytest_specgate.report.escape import harmless
+from pytest_specgate.report.escape import flat
 from pytest_specgate.units import format_value
 
 
 def values(samples: Samples) -> dict[str, float]:
-    """Every metric that the samples hold: geometric means of ratios, token-weighted acceptance, means of the rest."""
+    """Every metric that the samples hold: geometric means of ratios, pooled acceptance, means else."""
     found: dict[str, float] = {}
     for name, metric in METRICS.items():
         if name in samples.scalars:
@@ -41,18 +41,21 @@ def _acceptance(counts: list[Counts]) -> dict[str, float]:
 
 def change_lines(case: str, old: Stored | None, new: Stored) -> Iterator[str]:
     """What an update does to one case: old → new per metric, then what changed in the subject."""
-    before = values(old.samples) if old else {}
-    after = values(new.samples)
-    rows = [_row(name, before.get(name), after.get(name)) for name in METRICS if name in before or name in after]
-    yield f"{case}: {'refreshed' if old else 'new'}"
-    yield from tabulate(rows, headers=("metric", "old", "new", "change"), tablefmt="simple", disable_numparse=True).splitlines()
-    for key in sorted({*new.subject, *(old.subject if old else {})}) if old else ():
+    before, after = values(old.samples) if old else {}, values(new.samples)
+    rows = [_row(name, before.get(name), after.get(name)) for name in METRICS if name in {**before, **after}]
+    yield f"{flat(case)}: {'refreshed' if old else 'new'}"
+    headers = ("metric", "old", "new", "change")
+    yield from tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True).splitlines()
+    if old is None:
+        return
+    for key in sorted({*new.subject, *old.subject}):
         was, now = old.subject.get(key, "-"), new.subject.get(key, "-")
         if was != now:
-            yield harmless(f"  {key}: {was} → {now}")
+            yield f"  {flat(key)}: {flat(was)} → {flat(now)}"
 
 
 def _row(name: str, old: float | None, new: float | None) -> tuple[str, str, str, str]:
     unit = METRICS[name].unit
     change = f"{new / old - 1:+.1%}" if old and new is not None else "-"
-    return (name, "-" if old is None else format_value(old, unit), "-" if new is None else format_value(new, unit), change)
+    was, now = ("-" if value is None else format_value(value, unit) for value in (old, new))
+    return (name, was, now, change)

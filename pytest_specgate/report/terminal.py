@@ -1,31 +1,30 @@
-"""The terminal's table: one row per gate, grouped by suite and engine, then the reasons of all that did not pass."""
+"""The terminal's tables, a row per gate, then the reasons of all that did not pass."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tabulate import tabulate
 
 from pytest_specgate.metrics import METRICS
 from pytest_specgate.records import Interval, Outcome, Verdict
-from pytest_specgate.report.escape import harmless, one_line
+from pytest_specgate.report.escape import columns, flat, in_ascii, one_line
 from pytest_specgate.units import format_value
 
 _HEADERS = ("case", "gate", "measured", "baseline", "limit", "verdict")
-_ASCII = str.maketrans({"→": "->", "×": "x", "÷": "/", "±": "+-", "…": "...", "–": "-", "—": "-", "µ": "u", "≤": "<=", "≥": ">="})
+_LEAST = 12  # characters of a case's name that still tell cases apart
 
 
 def lines(verdicts: Sequence[Verdict], width: int, *, ascii_only: bool = False) -> Iterator[str]:
-    """The whole section. ``width`` is the terminal's; tables shorten case names before they wrap."""
+    """The whole section. ``width`` is the terminal's columns: tables give up what is least needed to fit."""
+    spell = in_ascii if ascii_only else str
     for (suite, engine), group in _grouped(verdicts).items():
-        yield f"{suite} · {engine}" if not ascii_only else f"{suite} - {engine}"
-        for line in _table(group, width).splitlines():
-            yield line.translate(_ASCII) if ascii_only else line
+        yield spell(flat(f"{suite} · {engine}"))
+        yield from _table(group, width, spell)
         yield ""
     for verdict in verdicts:
-        for line in explanation(verdict):
-            yield line.translate(_ASCII) if ascii_only else line
+        yield from map(spell, explanation(verdict))
 
 
 def explanation(verdict: Verdict) -> Iterator[str]:
@@ -33,11 +32,11 @@ def explanation(verdict: Verdict) -> Iterator[str]:
     if verdict.outcome is Outcome.PASS and not verdict.warnings:
         return
     label = f"{verdict.outcome.value} ({verdict.softened})" if verdict.softened else verdict.outcome.value
-    yield harmless(f"{label} {verdict.location}: {verdict.gate}[{verdict.case.partition('::')[2]}]: {verdict.reason}")
+    yield flat(f"{label} {verdict.location}: {verdict.gate}[{_case(verdict)}]: {verdict.reason}")
     for warning in verdict.warnings:
-        yield harmless(f"    note: {warning}")
+        yield f"    note: {flat(warning)}"
     if verdict.advice and verdict.outcome is not Outcome.PASS:
-        yield harmless(f"    next: {verdict.advice}")
+        yield f"    next: {flat(verdict.advice)}"
 
 
 def _grouped(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
@@ -48,23 +47,43 @@ def _grouped(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], list[Verdict]
     return groups
 
 
-def _table(verdicts: Sequence[Verdict], width: int) -> str:
-    room = max(8, width - 92)
-    rows = [_row(verdict, room) for verdict in verdicts]
-    return tabulate(rows, headers=_HEADERS, tablefmt="simple", disable_numparse=True)
+def _table(verdicts: Sequence[Verdict], width: int, spell: Callable[[str], str]) -> list[str]:
+    """The widest table that fits: whole, else with shorter case names, else without intervals, else as it is."""
+    longest = max(len(flat(_case(verdict))) for verdict in verdicts)
+    table: list[str] = []
+    for intervals in (True, False):
+        table = _drawn([_row(verdict, longest, intervals=intervals) for verdict in verdicts], spell)
+        if (excess := max(map(columns, table)) - width) > 0:
+            room = max(_LEAST, longest - excess)
+            table = _drawn([_row(verdict, room, intervals=intervals) for verdict in verdicts], spell)
+        if max(map(columns, table)) <= width:
+            break
+    return table
 
 
-def _row(verdict: Verdict, room: int) -> tuple[str, ...]:
+def _drawn(rows: Sequence[Sequence[str]], spell: Callable[[str], str]) -> list[str]:
+    # Spelled before the columns are aligned: ASCII takes more room.
+    spelled = [[spell(cell) for cell in row] for row in rows]
+    return tabulate(spelled, headers=_HEADERS, tablefmt="simple", disable_numparse=True).splitlines()
+
+
+def _case(verdict: Verdict) -> str:
+    return verdict.case.partition("::")[2] or verdict.case
+
+
+def _row(verdict: Verdict, room: int, *, intervals: bool) -> tuple[str, ...]:
     limits = ", ".join(_required(check.kind, check.required) for check in verdict.checks if check.required)
-    outcome = f"{verdict.outcome.value} ({verdict.softened.split(':')[0]})" if verdict.softened else verdict.outcome.value
-    return (
-        one_line(verdict.case.partition("::")[2], room),
-        verdict.gate,
-        shown(verdict.metric, verdict.measured),
-        shown(verdict.metric, verdict.baseline),
-        limits or "-",
-        outcome,
-    )
+    softened = f" ({verdict.softened.split(':')[0]})" if verdict.softened else ""
+    numbers = [
+        shown(verdict.metric, found if intervals else _exact(found))
+        for found in (verdict.measured, verdict.baseline)
+    ]
+    cells = (verdict.gate, *numbers, limits or "-", f"{verdict.outcome.value}{softened}")
+    return (one_line(_case(verdict), room), *map(flat, cells))
+
+
+def _exact(found: Interval | None) -> Interval | None:
+    return None if found is None else Interval(found.value, found.value, found.value)
 
 
 def _required(kind: str, required: str) -> str:

@@ -38,7 +38,7 @@ def stored_at(folder: Path, place: Place = HERE, *entries: Stored) -> Path:
     return path
 
 
-# --- whole ------------------------------------------------------------------------------------------------------
+# --- whole ---
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_schema_refuses_what_the_reader_refuses(tmp_path: Path) -> None:
         jsonschema.validate(data, baseline.json_schema())
 
 
-# --- refused writes ---------------------------------------------------------------------------------------------
+# --- refused writes ---
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
@@ -124,7 +124,7 @@ def test_secrets_do_not_reach_the_subject(tmp_path: Path, monkeypatch: pytest.Mo
     assert baseline.read(path)["e::chat-t0-c1"].subject == {"flags": "--key=******** -v"}
 
 
-# --- refused reads ----------------------------------------------------------------------------------------------
+# --- refused reads ---
 
 
 def text_with(change: Callable[[dict[str, Any]], object]) -> str:
@@ -209,7 +209,7 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> 
     assert str(caught.value) == f"{path}: byte 1 is not UTF-8 — {REFRESH}"
 
 
-# --- finding ----------------------------------------------------------------------------------------------------
+# --- finding ---
 
 
 def test_this_places_entry_comes_first_then_the_first_folder(tmp_path: Path) -> None:

@@ -28,13 +28,14 @@ from pytest_specgate.records import (
 )
 
 RECORDS = [
-    kind for kind in vars(records).values()
+    kind
+    for kind in vars(records).values()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == records.__name__
 ]
 TRACE = Trace("p", Arm.CANDIDATE, (1, 2), "ab", 3, 10, (Chunk(11, 2),), "eos")
 MEASURED = Measurement(
-    "e::c", "scripted", Place("cpu", 1, "float32"), {"prompts": "x"}, {}, (Pair("p", "p", 0, "AB", TRACE, TRACE),),
-    greedy=True, memory={Arm.REFERENCE: MemoryReading(host_rss=5)}, capabilities=frozenset(Capability),
+    "e::c", "scripted", Place("cpu", 1, "float32"), {"prompts": "x"}, {},
+    (Pair("p", "p", 0, "AB", TRACE, TRACE),), greedy=True, memory={Arm.REFERENCE: MemoryReading(host_rss=5)}, capabilities=frozenset(Capability),
 )  # fmt: skip
 
 
@@ -77,12 +78,15 @@ def changed(*path: str | int, to: Any) -> Any:
     return data
 
 
+CHUNKS = ("pairs", 0, "candidate", "chunks")
+ARM = ("pairs", 0, "candidate", "arm")
+WHERE = "pairs[0].candidate"
 REFUSED = [
-    (("pairs", 0, "candidate", "chunks"), 3, "pairs[0].candidate.chunks: expected a list, got a whole number"),
-    (("pairs", 0, "candidate", "chunks", 0, "t_ns"), True, "pairs[0].candidate.chunks[0].t_ns: expected a whole number, got true or false"),
-    (("pairs", 0, "candidate", "chunks", 0, "t_ns"), 1.0, "pairs[0].candidate.chunks[0].t_ns: expected a whole number, got a number"),
-    (("pairs", 0, "candidate", "arm"), "both", "pairs[0].candidate.arm: 'both' is none of reference, candidate"),
-    (("pairs", 0, "candidate", "arm"), [], "pairs[0].candidate.arm: [] is none of reference, candidate"),
+    (CHUNKS, 3, f"{WHERE}.chunks: expected a list, got a whole number"),
+    ((*CHUNKS, 0, "t_ns"), True, f"{WHERE}.chunks[0].t_ns: expected a whole number, got true or false"),
+    ((*CHUNKS, 0, "t_ns"), 1.0, f"{WHERE}.chunks[0].t_ns: expected a whole number, got a number"),
+    (ARM, "both", f"{WHERE}.arm: 'both' is none of reference, candidate"),
+    (ARM, [], f"{WHERE}.arm: [] is none of reference, candidate"),
     (("pairs", 0, "extra"), 1, "pairs[0].extra: unknown key"),
     (("seconds",), "1", "seconds: expected a number, got text"),
     (("seconds",), math.nan, "seconds: nan is no finite number"),
