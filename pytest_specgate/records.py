@@ -176,7 +176,9 @@ def _round_problems(trace: Trace, rounds: tuple[Round, ...]) -> list[str]:
     problems = []
     for number, r in enumerate(rounds, start=1):
         if not 0 <= r.accepted <= r.tested <= r.drafted:
-            problems.append(f"round {number}: accepted {r.accepted}, tested {r.tested}, drafted {r.drafted} are out of order")
+            problems.append(
+                f"round {number}: accepted {r.accepted}, tested {r.tested}, drafted {r.drafted} are out of order"
+            )
         if r.tested > r.accepted + 1:
             problems.append(f"round {number}: tested {r.tested} tokens though only {r.accepted} were accepted")
         cut = r.accepted + 1 - r.emitted

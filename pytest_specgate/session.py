@@ -21,7 +21,7 @@ from pytest_specgate.errors import EngineError, SpecgateError
 from pytest_specgate.measure.memory import measure_memory
 from pytest_specgate.measure.run import Plan, measure_case
 from pytest_specgate.metrics import Family
-from pytest_specgate.records import Measurement, Samples, Stored, Verdict
+from pytest_specgate.records import Measurement, Outcome, Samples, Stored, Verdict
 from pytest_specgate.stats.budget import share
 from pytest_specgate.suite.cases import Case, Gate, Suite
 
@@ -47,12 +47,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A measured case: the traces, the numbers drawn from them, and what was stored for it."""
+    """A measured case: the traces, the numbers drawn from them, and what was stored for it.
+
+    A memory pass that failed leaves the other gates of the case judgeable; ``memory_error`` says why it did.
+    """
 
     case: Case
     measurement: Measurement
     samples: Samples
     found: baseline.Found | None
+    memory_error: SpecgateError | None = None
 
     @property
     def refusal(self) -> str | None:
@@ -99,7 +103,11 @@ class SuiteSession:
         except SpecgateError as error:
             what, _, hint = str(error).partition(" — ")
             return gates.error_verdict(gate, case.id, what, hint)
-        return gates.judge(gate, result.samples, result.found.stored if result.found else None, self._context(result))
+        if result.memory_error is not None and gate.spec.info.family is Family.MEMORY:
+            what, _, hint = str(result.memory_error).partition(" — ")
+            return gates.error_verdict(gate, case.id, what, hint)
+        verdict = gates.judge(gate, result.samples, self._compared_with(result), self._context(result, gate))
+        return _refreshed(verdict) if self.settings.update else verdict
 
     def results(self) -> list[CaseResult]:
         """Every case that was measured."""
@@ -113,9 +121,15 @@ class SuiteSession:
 
     # --- how ----------------------------------------------------------------------------------------------------
 
-    def _context(self, result: CaseResult) -> gates.JudgeContext:
+    def _compared_with(self, result: CaseResult) -> Stored | None:
+        """The stored numbers; none while they are being replaced, unless what fails decides what is replaced."""
+        if result.found is None or (self.settings.update and self.settings.update_only != "failed"):
+            return None
+        return result.found.stored
+
+    def _context(self, result: CaseResult, gate: Gate) -> gates.JudgeContext:
         return gates.JudgeContext(
-            suite=str(self.suite.path),
+            suite=str(gate.location.path),
             case=result.case.id,
             engine=result.measurement.engine_kind,
             alpha=share(self.checks),
@@ -130,9 +144,7 @@ class SuiteSession:
         try:
             with FileLock(_device_lock(self.settings.device or case.engine_spec.device)):
                 measurement = measure_case(engine, case, self._plan(case))
-            if _wants_memory(case) and self.suite.spec.measure.memory:
-                self.settings.progress(f"{case.id}: memory pass, each arm in a process of its own")
-                measurement = replace(measurement, memory=measure_memory(self._engine_context(), case))
+                measurement, memory_error = self._with_memory(measurement, case)
         except SpecgateError:
             raise
         except Exception as error:  # an adapter's own bug is that case's error, not the run's
@@ -140,7 +152,16 @@ class SuiteSession:
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
         wanted = {gate.spec.metric for gate in case.gates}
         numbers = samples.reduce(measurement, wanted)
-        return CaseResult(case, measurement, numbers, self._stored(case, measurement))
+        return CaseResult(case, measurement, numbers, self._stored(case, measurement), memory_error)
+
+    def _with_memory(self, measurement: Measurement, case: Case) -> tuple[Measurement, SpecgateError | None]:
+        if not (self.suite.spec.measure.memory and any(g.spec.info.family is Family.MEMORY for g in case.gates)):
+            return measurement, None
+        self.settings.progress(f"{case.id}: memory pass, each arm in a process of its own")
+        try:
+            return replace(measurement, memory=measure_memory(self._engine_context(), case)), None
+        except SpecgateError as error:
+            return measurement, error
 
     def _start(self) -> Engine:
         if self._broken is not None:
@@ -177,14 +198,20 @@ class SuiteSession:
         found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)
         if found is None or self.settings.update:
             return found
-        if any(gate.spec.compares for gate in case.gates) and (parts := baseline.mismatch(found.stored, measurement.workload)):
+        if any(gate.spec.compares for gate in case.gates) and (
+            parts := baseline.mismatch(found.stored, measurement.workload)
+        ):
             what = f"{case.id}: no baseline for this workload: {', '.join(parts)} changed since {found.stored.recorded}"
-            raise EngineError(self.engine, what, f"record one: pytest --specgate-update {self.suite.path}")
+            raise EngineError(self.engine, what, f"record one: pytest --specgate-update {case.gates[0].location.path}")
         return found
 
 
-def _wants_memory(case: Case) -> bool:
-    return any(gate.spec.info.family is Family.MEMORY for gate in case.gates)
+def _refreshed(verdict: Verdict) -> Verdict:
+    """While baselines are being stored, a change that failed is about to be accepted; a broken limit stays broken."""
+    failed = [check for check in verdict.checks if check.outcome is Outcome.FAIL]
+    if not failed or verdict.softened or any(check.kind == "limit" for check in failed):
+        return verdict
+    return replace(verdict, softened="baseline refreshed")
 
 
 def _device_lock(device: str) -> str:

@@ -74,7 +74,9 @@ def main() -> None:
         print(f"{file.stem:15} {accepted / tested:.3f} ({accepted} of {tested})", flush=True)
     print(f"{'all':15} {totals[0] / totals[1]:.3f} ({totals[0]} of {totals[1]})")
     target, draft = (forward_seconds(model.model) for model in (engine._target, engine._draft))
-    print(f"forward of one token, {args.dtype}: target {target * 1e3:.2f} ms, draft {draft * 1e3:.2f} ms, 1/{target / draft:.1f}")
+    print(
+        f"forward of one token, {args.dtype}: target {target * 1e3:.2f} ms, draft {draft * 1e3:.2f} ms, 1/{target / draft:.1f}"
+    )
 
 
 if __name__ == "__main__":

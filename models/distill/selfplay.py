@@ -35,7 +35,9 @@ class Batch:
 def template_parts(tokenizer) -> tuple[list[int], list[int]]:
     """Token ids before the user's words, and between them and the answer."""
     marker = "SPLITHERE"
-    text = tokenizer.apply_chat_template([{"role": "user", "content": marker}], tokenize=False, add_generation_prompt=True)
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": marker}], tokenize=False, add_generation_prompt=True
+    )
     before, after = text.split(marker)
     return tokenizer.encode(before, add_special_tokens=False), tokenizer.encode(after, add_special_tokens=False)
 
@@ -46,8 +48,14 @@ def generate(model, rows: list[list[int]], pad: int, batch: Batch, limit: int) -
     width = max(map(len, rows))
     ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows], device=model.device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=model.device)
-    options = {"do_sample": False} if batch.greedy else {"do_sample": True, "temperature": batch.temperature, "top_k": 0, "top_p": 1.0}
-    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=limit, pad_token_id=pad, **options)[:, width:]
+    options = (
+        {"do_sample": False}
+        if batch.greedy
+        else {"do_sample": True, "temperature": batch.temperature, "top_k": 0, "top_p": 1.0}
+    )
+    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=limit, pad_token_id=pad, **options)[
+        :, width:
+    ]
     return [cut_at(row, model.generation_config.eos_token_id) for row in out.tolist()]
 
 

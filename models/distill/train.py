@@ -63,8 +63,10 @@ class Corpus:
 def load(paths: list[Path]) -> Corpus:
     """All files as one corpus."""
     parts = [np.load(path) for path in paths]
-    joined = {key: np.concatenate([part[key] for part in parts])
-              for key in ("tokens", "lengths", "prompt_lengths", "greedy", "top_ids", "top_log_probs")}
+    joined = {
+        key: np.concatenate([part[key] for part in parts])
+        for key in ("tokens", "lengths", "prompt_lengths", "greedy", "top_ids", "top_log_probs")
+    }
     starts = np.concatenate([[0], np.cumsum(joined["lengths"])[:-1]])
     return Corpus(starts=starts, dropped=int(sum(int(part["dropped"]) for part in parts)), **joined)
 
@@ -72,11 +74,19 @@ def load(paths: list[Path]) -> Corpus:
 def new_draft(target, settings: Settings) -> LlamaForCausalLM:
     """A small Llama with the target's vocabulary, rotary base and special tokens, embeddings by SVD."""
     config = LlamaConfig(
-        vocab_size=target.config.vocab_size, hidden_size=settings.hidden, num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads, num_key_value_heads=settings.heads, intermediate_size=settings.intermediate,
-        max_position_embeddings=target.config.max_position_embeddings, rms_norm_eps=1e-5, tie_word_embeddings=True,
-        bos_token_id=target.config.bos_token_id, eos_token_id=target.config.eos_token_id,
-        pad_token_id=target.config.pad_token_id, rope_parameters=target.config.rope_parameters,
+        vocab_size=target.config.vocab_size,
+        hidden_size=settings.hidden,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.heads,
+        intermediate_size=settings.intermediate,
+        max_position_embeddings=target.config.max_position_embeddings,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        bos_token_id=target.config.bos_token_id,
+        eos_token_id=target.config.eos_token_id,
+        pad_token_id=target.config.pad_token_id,
+        rope_parameters=target.config.rope_parameters,
     )
     draft = LlamaForCausalLM(config).float()
     embeddings = target.get_input_embeddings().weight.float()
@@ -149,9 +159,13 @@ def train(target, corpus: Corpus, settings: Settings, out: Path, minutes: float,
     training = np.setdiff1d(order, held_out)
     draft = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32) if start else new_draft(target, settings)
     averaged = copy.deepcopy(draft)
-    optimiser = torch.optim.AdamW(draft.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay)
+    optimiser = torch.optim.AdamW(
+        draft.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay
+    )
     steps = int(settings.epochs * len(training) / settings.batch_rows)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps + 1, pct_start=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, settings.learning_rate, total_steps=steps + 1, pct_start=0.05
+    )
     counts = np.bincount(corpus.top_ids[:, 0], minlength=target.config.vocab_size)
     common = torch.from_numpy(np.argsort(-counts)[: settings.common_tokens].copy())
     best, started, queue = 0.0, time.monotonic(), np.array([], dtype=int)
@@ -173,7 +187,10 @@ def train(target, corpus: Corpus, settings: Settings, out: Path, minutes: float,
                 old.lerp_(new, 1 - keep)
         if step % 100 == 0 or step == steps:
             score, spent = agreement(averaged, corpus, held_out), (time.monotonic() - started) / 60
-            print(f"step {step}/{steps} loss {loss.item():.3f} held-out agreement {score:.4f} ({spent:.1f} min)", flush=True)
+            print(
+                f"step {step}/{steps} loss {loss.item():.3f} held-out agreement {score:.4f} ({spent:.1f} min)",
+                flush=True,
+            )
             if score > best:
                 best = score
                 save(averaged, out)

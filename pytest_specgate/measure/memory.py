@@ -51,7 +51,9 @@ def _run_child(context: EngineContext, requests: Sequence[Request], concurrency:
         )
     except subprocess.TimeoutExpired:
         what = f"the memory pass of the {arm.value} arm did not finish in {TIMEOUT_SECONDS} s"
-        raise EngineError(context.name, what, "measure fewer or shorter prompts, or set measure: {memory: false}") from None
+        raise EngineError(
+            context.name, what, "measure fewer or shorter prompts, or set measure: {memory: false}"
+        ) from None
     for line in child.stdout.splitlines():
         if line.startswith(MARK):
             return MemoryReading(**json.loads(line[len(MARK) :]))
@@ -59,7 +61,9 @@ def _run_child(context: EngineContext, requests: Sequence[Request], concurrency:
     why = said[-1] if said else f"exit status {child.returncode}"
     if child.returncode == -9:
         why = "it was killed, most likely for want of memory"
-    raise EngineError(context.name, f"the memory pass of the {arm.value} arm failed: {why}", "run the engine alone to see why")
+    raise EngineError(
+        context.name, f"the memory pass of the {arm.value} arm failed: {why}", "run the engine alone to see why"
+    )
 
 
 def encode_context(context: EngineContext) -> dict[str, Any]:

@@ -27,7 +27,9 @@ def decode_context(data: dict[str, Any]) -> EngineContext:
 def decode_request(data: dict[str, Any]) -> Request:
     """The inverse of ``dataclasses.asdict`` on a request."""
     messages = tuple(Message(**message) for message in data["messages"])
-    return Request(**{**data, "messages": messages, "sampling": Sampling(**data["sampling"]), "stop": tuple(data["stop"])})
+    return Request(
+        **{**data, "messages": messages, "sampling": Sampling(**data["sampling"]), "stop": tuple(data["stop"])}
+    )
 
 
 def peak_resident_bytes() -> int:

@@ -115,7 +115,9 @@ def _rounds(engine: Engine, case: Case, plan: Plan) -> tuple[list[Pair], tuple[s
             break
         if plan.budget_seconds is not None and elapsed * (number + 2) / (number + 1) > plan.budget_seconds:
             done = number + 1
-            return pairs, (f"stopped after {done} of {plan.rounds} rounds: the budget of {plan.budget_seconds:g} s is used up",)
+            return pairs, (
+                f"stopped after {done} of {plan.rounds} rounds: the budget of {plan.budget_seconds:g} s is used up",
+            )
     return pairs, ()
 
 
@@ -167,4 +169,3 @@ class _Meter:
 def _tokens_per_second(traces: Sequence[Trace]) -> float:
     seconds = max(trace.seconds for trace in traces)
     return sum(trace.output_tokens for trace in traces) / seconds if seconds > 0 else 0.0
-
