@@ -1,0 +1,135 @@
+"""What other tools read: JUnit and the JSON report, also of a run that was broken off."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from pytest_specgate.report import document
+
+from .conftest import ERROR, FAIL, PASS, UNDECIDED, Project
+
+
+def _junit(path: Path) -> dict[str, ET.Element]:
+    return {case.attrib["name"].partition("[")[0]: case for case in ET.parse(path).iter("testcase")}  # noqa: S314
+
+
+def test_junit_knows_all_four_verdicts(project: Project) -> None:
+    project.suite(PASS, FAIL, UNDECIDED, ERROR)
+
+    project.run("--specgate", "--junitxml=junit.xml")
+
+    cases = _junit(project.path / "junit.xml")
+    kinds = {name: [child.tag for child in case if child.tag != "properties"] for name, case in cases.items()}
+    assert kinds == {
+        "speedup": [],
+        "conditional_acceptance": ["failure"],
+        "decode_speedup": ["skipped"],
+        "vram_ratio": ["error"],
+    }
+    assert {case.attrib["classname"] for case in cases.values()} == {"suites.demo.specgate.yaml.tiny"}
+
+
+def test_junit_shows_the_reason_and_line_of_an_undecided_gate(project: Project) -> None:
+    project.suite(PASS, UNDECIDED)
+
+    project.run("--specgate", "--junitxml=junit.xml")
+
+    skipped = _junit(project.path / "junit.xml")["decode_speedup"].find("skipped")
+    assert skipped is not None
+    assert "straddles the limit >=1.5x" in skipped.attrib["message"]
+    assert f"{project.path}/suites/demo.specgate.yaml:6: " in str(skipped.text)
+
+
+def test_junit_properties_hold_the_numbers_once(project: Project) -> None:
+    project.suite(PASS)
+
+    project.run("--specgate", "--junitxml=junit.xml")
+
+    properties = [p.attrib for p in _junit(project.path / "junit.xml")["speedup"].iter("property")]
+    names = [p["name"] for p in properties]
+    values = {p["name"]: p["value"] for p in properties}
+    assert len(names) == len(set(names))
+    assert values["specgate.outcome"] == "PASS"
+    assert 1.4 < float(values["specgate.value"]) < 1.6
+
+
+def test_the_report_holds_verdicts_and_measurements(project: Project) -> None:
+    project.suite(PASS, FAIL)
+
+    result = project.run("--specgate-report=out.json", "--specgate-report=sub/again.json")
+
+    assert result.ret == 1
+    report = document.read(project.path / "out.json")
+    assert [verdict.outcome.value for verdict in report.verdicts] == ["PASS", "FAIL"]
+    assert [one.case for one in report.measurements["suites/demo.specgate.yaml"]] == ["tiny::qa-t0-c1"]
+    assert report.exit_status == 1
+    assert (project.path / "sub/again.json").is_file()
+
+
+def test_an_interrupt_leaves_a_report_of_what_was_done(project: Project) -> None:
+    engines = {"tiny": {"kind": "scripted"}, "late": {"kind": "scripted", "options": {"fault": "interrupt"}}}
+    project.suite(PASS, engines=engines)
+
+    result = project.python("--specgate-report=out.json", "-p", "no:randomly")
+
+    assert result.ret == 2
+    report = document.read(project.path / "out.json")
+    assert [verdict.case for verdict in report.verdicts] == ["tiny::qa-t0-c1"]
+    assert report.exit_status == 2
+
+
+def test_a_report_that_cannot_be_written_fails_the_run(project: Project) -> None:
+    project.suite(PASS)
+    project.write("taken", "a file where a folder must go")
+
+    result = project.run("--specgate-report=taken/out.json")
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["ERROR: *taken/out.json: *"])
+
+
+def test_collecting_alone_writes_no_report(project: Project) -> None:
+    project.suite(PASS)
+
+    project.run("--specgate-report=out.json", "--collect-only")
+
+    assert not (project.path / "out.json").exists()
+
+
+def test_secrets_stay_out(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "scripted-secret-target")
+    project.suite(PASS, engines={"tiny": {"kind": "scripted", "options": {"target": "${env:MY_API_KEY}"}}})
+
+    result = project.run("--specgate-report=out.json")
+
+    assert "scripted-secret-target" not in (project.path / "out.json").read_text()
+    assert "scripted-secret-target" not in result.stdout.str()
+
+
+def test_hooks_see_machine_verdicts_and_report(project: Project) -> None:
+    project.suite(PASS, FAIL)
+    project.write(
+        "conftest.py",
+        "seen = []\n"
+        "def pytest_specgate_machine_info(config, info): info['runner'] = 'r7'\n"
+        "def pytest_specgate_verdict(config, verdict): seen.append(verdict.outcome.value)\n"
+        "def pytest_specgate_report(config, report): seen.append(len(report.verdicts))\n"
+        "def pytest_unconfigure(config): open('seen.txt', 'w').write(repr(seen))\n",
+    )
+
+    project.run("--specgate-report=out.json")
+
+    assert (project.path / "seen.txt").read_text() == "['PASS', 'FAIL', 2]"
+    assert json.loads((project.path / "out.json").read_text())["machine"]["runner"] == "r7"
+
+
+def test_hooks_may_stand_in_a_run_without_gates(project: Project) -> None:
+    project.write("conftest.py", "def pytest_specgate_verdict(config, verdict): pass\n")
+    project.write("test_x.py", "def test_x(): pass\n")
+
+    project.run().assert_outcomes(passed=1)
