@@ -60,7 +60,7 @@ _TABLE = (
         Unit.RATIO,
         Better.HIGHER,
         Family.SPEEDUP,
-        "per prompt: time per output token of the reference arm ÷ that of the candidate arm, interleaved; geometric mean",
+        "per prompt: time per output token, reference arm ÷ candidate arm, interleaved; geometric mean",
     ),
     Metric(
         "decode_speedup",

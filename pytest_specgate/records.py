@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 
 
 class Arm(str, Enum):
@@ -114,9 +115,9 @@ class Chunk:
 class Trace:
     """One generation by one arm.
 
-    ``rounds`` is None when the engine cannot tell rounds, and for a plain arm. ``prefill_tokens`` is the number of output tokens
-    (0 or 1) that the prefill forward itself emitted. ``usage_tokens`` is the engine's own count of output tokens.
-    ``finish`` is ``eos``, ``stop`` or ``length``.
+    ``rounds`` is None when the engine cannot tell rounds, and for a plain arm. ``prefill_tokens`` is the number of
+    output tokens (0 or 1) that the prefill forward itself emitted. ``usage_tokens`` is the engine's own count of output
+    tokens. ``finish`` is ``eos``, ``stop`` or ``length``.
     """
 
     prompt: str
@@ -165,7 +166,7 @@ def trace_problems(trace: Trace) -> tuple[str, ...]:
         delivered = sum(chunk.tokens for chunk in trace.chunks)
         problems.append(f"chunks deliver {delivered} tokens, the output has {trace.output_tokens}")
     times = (trace.submit_ns, *(chunk.t_ns for chunk in trace.chunks))
-    if any(later < earlier for earlier, later in zip(times, times[1:])):
+    if any(later < earlier for earlier, later in pairwise(times)):
         problems.append("chunk times decrease")
     if trace.rounds is not None:
         problems.extend(_round_problems(trace, trace.rounds))
@@ -187,7 +188,7 @@ def _round_problems(trace: Trace, rounds: tuple[Round, ...]) -> list[str]:
     emitted = trace.prefill_tokens + sum(r.emitted for r in rounds)
     if emitted != trace.output_tokens:
         problems.append(f"rounds emit {emitted} tokens, the output has {trace.output_tokens}")
-    if any(later.t_ns < earlier.t_ns for earlier, later in zip(rounds, rounds[1:])):
+    if any(later.t_ns < earlier.t_ns for earlier, later in pairwise(rounds)):
         problems.append("round times decrease")
     return problems
 

@@ -143,7 +143,7 @@ class SuiteSession:
         engine = self._start()
         try:
             with FileLock(_device_lock(self.settings.device or case.engine_spec.device)):
-                measurement = measure_case(engine, case, self._plan(case))
+                measurement = measure_case(engine, case, self._plan())
                 measurement, memory_error = self._with_memory(measurement, case)
         except SpecgateError:
             raise
@@ -188,11 +188,11 @@ class SuiteSession:
             allow_pickle=self.settings.allow_pickle,
         )
 
-    def _plan(self, case: Case) -> Plan:
+    def _plan(self) -> Plan:
         measure = self.suite.spec.measure
-        limits = [seconds for seconds in (measure.budget, self.settings.budget) if seconds is not None]
+        given = [seconds for seconds in (measure.budget, self.settings.budget) if seconds is not None]
         # A fixed number of rounds: looking earlier would spend error budget that nobody set aside.
-        return Plan(measure.rounds, measure.warmup, min(limits, default=None), lambda _: False, self.settings.progress)
+        return Plan(measure.rounds, measure.warmup, min(given, default=None), lambda _: False, self.settings.progress)
 
     def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
         found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)

@@ -25,7 +25,7 @@ class Record:
 
 
 def read(paths: Iterable[Path]) -> Iterator[Record]:
-    """Every whole record of the files (``.jsonl`` or ``.jsonl.gz``); a line that was cut off by a kill is passed over."""
+    """Every whole record of the files (``.jsonl`` or ``.jsonl.gz``); a line that a kill cut off is passed over."""
     for path in paths:
         opener = gzip.open if path.suffix == ".gz" else open
         with opener(path, "rt", encoding="utf-8") as lines:

@@ -75,7 +75,8 @@ def main() -> None:
     print(f"{'all':15} {totals[0] / totals[1]:.3f} ({totals[0]} of {totals[1]})")
     target, draft = (forward_seconds(model.model) for model in (engine._target, engine._draft))
     print(
-        f"forward of one token, {args.dtype}: target {target * 1e3:.2f} ms, draft {draft * 1e3:.2f} ms, 1/{target / draft:.1f}"
+        f"forward of one token, {args.dtype}: "
+        f"target {target * 1e3:.2f} ms, draft {draft * 1e3:.2f} ms, 1/{target / draft:.1f}"
     )
 
 

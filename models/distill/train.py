@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from torch.nn import functional
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 HELD_OUT_ROWS = 120

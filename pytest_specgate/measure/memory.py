@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess  # noqa: S404 - starts this very package with this very interpreter, no shell
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace

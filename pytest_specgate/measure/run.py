@@ -15,9 +15,9 @@ from pytest_specgate.measure.dialogue import Dialogue
 from pytest_specgate.measure.environment import Observed, examine
 from pytest_specgate.measure.host import HostReading, available_cores, foreign_cores, read_host
 from pytest_specgate.measure.schedule import blocks, order
-from pytest_specgate.records import Arm, Finding, Measurement, Pair, Request, Trace
+from pytest_specgate.records import Arm, Finding, Measurement, Pair, Request, Sampling, Trace
 from pytest_specgate.suite.cases import Case
-from pytest_specgate.suite.prompts import Conversation, prompts_hash
+from pytest_specgate.suite.prompts import prompts_hash
 
 #: Warm-up goes on until a call is within this factor of the fastest so far, or the patience is used up.
 SETTLED = 1.25
@@ -69,11 +69,16 @@ def workload(engine: Engine, case: Case) -> dict[str, str]:
         **engine.workload(),
         "prompts": prompts_hash(case.scenario.conversations),
         "max_tokens": str(spec.max_tokens),
-        "sampling": f"temperature={sampling.temperature:g} top_k={sampling.top_k} top_p={sampling.top_p:g} seed={sampling.seed}",
+        "sampling": _sampling(sampling),
         "stop": repr(spec.stop),
         "ignore_eos": str(spec.ignore_eos).lower(),
         "concurrency": str(case.concurrency),
     }
+
+
+def _sampling(sampling: Sampling) -> str:
+    filters = f"top_k={sampling.top_k} top_p={sampling.top_p:g}"
+    return f"temperature={sampling.temperature:g} {filters} seed={sampling.seed}"
 
 
 def _warm_up(engine: Engine, case: Case, least: int) -> None:
