@@ -193,9 +193,7 @@ def _script(context: EngineContext) -> Script:
         what = "tokens, k, seconds_per_token and speedup are above 0"
         raise EngineError(context.name, what, "correct the engine's options")
     if missing := {arm.value for arm in Arm} - set(script.memory):
-        raise EngineError(
-            context.name, f"memory lacks {', '.join(sorted(missing))}", "give bytes for both arms"
-        )
+        raise EngineError(context.name, f"memory lacks {', '.join(sorted(missing))}", "give bytes for both arms")
     return script
 
 
@@ -203,9 +201,7 @@ def _refuse_wrong_kind(engine: str, key: str, value: object) -> None:
     default = getattr(Script(), key)
     wanted = (int, float) if isinstance(default, float) else Mapping if key == "memory" else type(default)
     if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
-        raise EngineError(
-            engine, f"option {key}: {value!r} is of the wrong kind", f"write it like {default!r}"
-        )
+        raise EngineError(engine, f"option {key}: {value!r} is of the wrong kind", f"write it like {default!r}")
 
 
 def _misbehave(fault: str, engine: str, prompt: str) -> None:
@@ -218,7 +214,7 @@ def _misbehave(fault: str, engine: str, prompt: str) -> None:
 
 
 def _random(seed: str | int) -> random.Random:
-    return random.Random(seed)  # noqa: S311 - a simulation, no secret
+    return random.Random(seed)
 
 
 def _word(token: int) -> str:

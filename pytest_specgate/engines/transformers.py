@@ -1,119 +1,121 @@
 """The ``transformers`` engine: both arms through ``generate``, rounds watched from its candidate generator.
 
-transformers speculates on one request at a time. Times start when the tokenised prompt is handed to ``generate`` and
-are read when accepted tokens are on the host. Output ids include the end-of-sequence token where one was emitted.
+transformers speculates on one request at a time. A request's random numbers are seeded by its sampling seed
+and its prompt's name, so every prompt draws its own and a rerun draws the same. Importing this module loads
+no torch.
 """
 
 from __future__ import annotations
 
+import logging
 import platform
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 
+if TYPE_CHECKING:
+    from pytest_specgate.engines.hf.loading import Loaded
+    from pytest_specgate.engines.hf.methods import Plan
+
+_log = logging.getLogger("pytest_specgate")
+
 
 class TransformersEngine:
     """The engine protocol over Hugging Face transformers."""
 
-    capabilities: frozenset[Capability] = frozenset({Capability.ROUNDS, Capability.SEEDS})
+    capabilities: frozenset[Capability] = frozenset({Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING})
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
-        self._target: Any = None
-        self._draft: Any = None
+        self._name = context.name
         self._device = ""
-        self._candidate_arguments: dict[str, Any] = {}
+        self._target: Loaded | None = None
+        self._draft: Loaded | None = None
+        self._plan: Plan | None = None
+        self._kv_cache: int | None = None
 
-    # --- life ---------------------------------------------------------------------------------------------------
+    # --- life --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Load target and draft; refuse pairs that cannot work, before anything is timed."""
-        tame_spinning()
+        if warning := tame_spinning():
+            _log.warning("%s", warning)
         import torch
 
-        from pytest_specgate.engines.hf import loading, rounds
+        from pytest_specgate.engines.hf import loading, machine, rounds
 
         spec = self._context.spec
         if not spec.target:
-            raise EngineError(self._context.name, "no target model", "add 'target: ...' to the engine in the suite")
+            raise EngineError(self._name, "no target model", "add 'target: ...' to the engine in the suite")
         if spec.threads:
             torch.set_num_threads(spec.threads)
-        self._device = loading.device_for(self._context)
-        dtype = loading.dtype_for(self._context, self._device)
+        self._device = machine.device_for(self._context)
+        dtype = machine.dtype_for(self._context, self._device)
         self._target = loading.load(self._context, spec.target, dtype, self._device)
         if self._target.tokenizer is None or not self._target.tokenizer.chat_template:
             hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
-            raise EngineError(self._context.name, "the target has no tokenizer with a chat template", hint)
-        rounds.check_hook(self._target.model, self._context.name)
+            raise EngineError(self._name, "the target has no tokenizer with a chat template", hint)
+        rounds.check_hook(self._target.model, self._name)
         if Arm.CANDIDATE in self._context.arms:
-            self._start_candidate(dtype)
+            self._start_candidate(self._target, dtype)
 
-    def _start_candidate(self, dtype: Any) -> None:
-        from pytest_specgate.engines.hf import loading, methods
+    def _start_candidate(self, target: Loaded, dtype: Any) -> None:
+        from pytest_specgate.engines.hf import loading, machine, methods
 
         candidate = self._context.spec.candidate
         if candidate is None:
-            raise EngineError(self._context.name, "no candidate", "add 'candidate: {method: ...}' to the engine in the suite")
+            hint = "add 'candidate: {method: ...}' to the engine in the suite"
+            raise EngineError(self._name, "no candidate", hint)
         if candidate.draft:
-            draft_dtype = self._draft_dtype(dtype)
-            self._draft = loading.load(self._context, candidate.draft, draft_dtype, self._device)
-            self._refuse_mixed_precision(candidate.allow_mixed_precision)
+            draft_dtype = machine.draft_dtype_for(self._context, dtype)
+            draft = loading.load(self._context, candidate.draft, draft_dtype, self._device)
+            self._draft = draft
+            self._refuse_mixed_precision(target, draft)
         parts = methods.Parts(
-            self._context.name,
-            self._target.model,
-            self._target.tokenizer,
+            self._name,
+            target.model,
+            target.tokenizer,
             self._draft.model if self._draft else None,
             self._draft.tokenizer if self._draft else None,
         )
-        self._candidate_arguments = methods.arguments(candidate, parts)
+        self._plan = methods.plan(candidate, parts)
 
-    def _draft_dtype(self, dtype: Any) -> Any:
-        import torch
-
+    def _refuse_mixed_precision(self, target: Loaded, draft: Loaded) -> None:
         candidate = self._context.spec.candidate
-        name = candidate.dtype if candidate else None
-        if name is None:
-            return dtype
-        chosen = getattr(torch, name, None)
-        if not isinstance(chosen, torch.dtype):
-            raise EngineError(self._context.name, f"unknown dtype {name!r} of the draft", "use float32, bfloat16 or float16")
-        return chosen
+        one, other = _short(target.model.dtype), _short(draft.model.dtype)
+        if one != other and not (candidate and candidate.allow_mixed_precision):
+            what = f"target in {one} and draft in {other}: a speed-up would compare two precisions"
+            raise EngineError(self._name, what, "use one dtype, or set allow_mixed_precision: true")
 
-    def _refuse_mixed_precision(self, allowed: bool) -> None:
-        target, draft = self._target.model.dtype, self._draft.model.dtype
-        if target != draft and not allowed:
-            what = f"target in {_short(target)} and draft in {_short(draft)}: a speed-up would compare two precisions"
-            raise EngineError(self._context.name, what, "use one dtype, or set candidate: {allow_mixed_precision: true}")
-
-    def check(self, concurrency: int, greedy: bool) -> None:
-        """transformers refuses a batch with an assistant, for every method."""
+    def check(self, concurrency: int, greedy: bool) -> None:  # noqa: ARG002 - part of the protocol
+        """Refuse a batch, as transformers does for every method."""
         if concurrency > 1:
             what = f"concurrency {concurrency}: assisted generation in transformers runs one request at a time"
-            raise EngineError(self._context.name, what, "use concurrency: [1], or an engine that batches")
+            raise EngineError(self._name, what, "use concurrency: [1], or another engine")
 
     def close(self) -> None:
         """Drop both models."""
-        from pytest_specgate.engines.hf.loading import _empty_caches
+        if self._target is None:
+            return
+        from pytest_specgate.engines.hf.failures import empty_caches
 
-        if self._target is not None:
-            self._target = self._draft = None
-            self._candidate_arguments = {}
-            _empty_caches()
+        self._target = self._draft = self._plan = None
+        empty_caches()
 
-    # --- work ---------------------------------------------------------------------------------------------------
+    # --- work --------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """One trace per request, one after the other."""
-        from pytest_specgate.engines.hf.loading import translated
+        """Return one trace per request, run one after the other. Raises EngineError, OutOfMemory."""
+        from pytest_specgate.engines.hf.failures import translated
 
         traces = []
         for request in requests:
-            with translated(self._context.name, f"{request.prompt}: {arm.value} arm failed"):
+            with translated(self._name, f"{request.prompt}: {arm.value} arm failed"):
                 traces.append(self._generate(request, arm))
         return traces
 
@@ -122,59 +124,74 @@ class TransformersEngine:
 
         from pytest_specgate.engines.hf.generation import run
 
-        inputs = self._encode(request)
+        target = self._started()
+        if arm is Arm.CANDIDATE and self._plan is None:
+            raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
+        inputs = self._encode(request, target)
         torch.manual_seed(zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()))
-        extra = self._candidate_arguments if arm is Arm.CANDIDATE else {}
-        return run(self._target, inputs, request, arm, extra)
+        extra = self._plan.arguments if self._plan and arm is Arm.CANDIDATE else {}
+        made = run(target, inputs, request, extra)
+        if arm is Arm.CANDIDATE and not made.trace.rounds:
+            what = f"{request.prompt}: transformers generated without asking for a draft"
+            raise EngineError(self._name, what, "remove what switches speculation off from candidate: options")
+        if made.kv_cache is not None:
+            self._kv_cache = max(self._kv_cache or 0, made.kv_cache)
+        return made.trace
 
-    def _encode(self, request: Request) -> Any:
-        tokenizer = self._target.tokenizer
+    def _encode(self, request: Request, target: Loaded) -> Any:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
-        inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-        window = getattr(self._target.model.config.get_text_config(), "max_position_embeddings", None)
+        inputs = target.tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )
+        window = getattr(target.model.config.get_text_config(), "max_position_embeddings", None)
         length = inputs["input_ids"].shape[1]
         if window is not None and length + request.max_tokens > window:
-            what = f"{request.prompt}: {length} prompt tokens and {request.max_tokens} to generate exceed the window of {window}"
-            raise EngineError(self._context.name, what, "lower max_tokens or shorten the prompt")
-        return inputs.to(self._target.model.device)
+            asked = f"{length} prompt tokens and {request.max_tokens} to generate"
+            what = f"{request.prompt}: {asked} exceed the window of {window}"
+            raise EngineError(self._name, what, "lower max_tokens or shorten the prompt")
+        return inputs.to(target.model.device)
 
-    # --- facts --------------------------------------------------------------------------------------------------
+    # --- facts -------------------------------------------------------------------------------------------
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
-        """Weights by model; allocator peaks on a GPU. The caller adds what the operating system knows."""
+        """Return weights by model and the largest key-value cache of the target; on a GPU, its peaks too.
+
+        What the operating system knows of the process is left to the caller.
+        """
         import torch
 
+        from pytest_specgate.engines.hf.machine import process_vram
+
+        target, draft = self._started(), self._draft if Arm.CANDIDATE in arms else None
         cuda = self._device.startswith("cuda")
         return MemoryReading(
-            max_allocated=torch.cuda.max_memory_allocated() if cuda else None,
-            max_reserved=torch.cuda.max_memory_reserved() if cuda else None,
-            weights_target=self._target.model.get_memory_footprint(),
-            weights_draft=self._draft.model.get_memory_footprint() if self._draft else None,
+            max_allocated=torch.cuda.max_memory_allocated(self._device) if cuda else None,
+            max_reserved=torch.cuda.max_memory_reserved(self._device) if cuda else None,
+            max_process_vram=process_vram(self._device) if cuda else None,
+            weights_target=target.model.get_memory_footprint(),
+            weights_draft=draft.model.get_memory_footprint() if draft else None,
+            kv_cache=self._kv_cache,
         )
 
     def place(self) -> Place:
-        """The GPU's or CPU's model name, how many of it, and the target's dtype."""
-        import torch
+        """Return the GPU's or processor's name, how many of it, and the target's dtype."""
+        from pytest_specgate.engines.hf.machine import place_of
 
-        from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
-
-        dtype = _short(self._target.model.dtype)
-        if self._device.startswith("cuda"):
-            return Place(torch.cuda.get_device_name(), 1, dtype)
-        return Place(cpu_model(), cpu_cores(), dtype)
+        return place_of(self._device, _short(self._started().model.dtype))
 
     def workload(self) -> Mapping[str, str]:
-        """Content of the target's weights and of its tokenizer."""
+        """Return hashes of the target's weights and of its tokenizer."""
         from pytest_specgate.engines.hf.loading import tokenizer_hash
 
-        return {"target": self._target.content, "tokenizer": tokenizer_hash(self._target.tokenizer)}
+        target = self._started()
+        return {"target": target.content, "tokenizer": tokenizer_hash(target.tokenizer)}
 
     def subject(self) -> Mapping[str, str]:
-        """Versions, draft, method and its parameters."""
+        """Return versions, threads and settings, and the candidate: what a gate judges."""
         import torch
         import transformers
 
-        candidate = self._context.spec.candidate
+        spec = self._context.spec
         facts = {
             "engine": "transformers",
             "transformers": transformers.__version__,
@@ -182,16 +199,29 @@ class TransformersEngine:
             "python": platform.python_version(),
             "device": self._device,
             "threads": str(torch.get_num_threads()),
-            "attention": str(self._target.model.config._attn_implementation),  # noqa: SLF001 - no public name for it
+            "attention": str(self._started().model.config._attn_implementation),  # noqa: SLF001 - no public name
         }
         if torch.version.cuda:
             facts["cuda"] = torch.version.cuda
-        if candidate:
-            facts["method"] = candidate.method.value
-            facts["k"] = str(candidate.num_draft_tokens)
+        if spec.quantization:
+            facts["quantization"] = ", ".join(f"{key}={value}" for key, value in spec.quantization.items())
+        return facts | self._candidate_facts()
+
+    def _candidate_facts(self) -> dict[str, str]:
+        candidate = self._context.spec.candidate
+        if candidate is None or self._plan is None:
+            return {}
+        facts = {"method": candidate.method.value, "k": str(self._plan.draft_tokens)}
+        if candidate.options:
+            facts["options"] = ", ".join(f"{key}={value}" for key, value in candidate.options.items())
         if self._draft:
             facts["draft"] = self._draft.content
         return facts
+
+    def _started(self) -> Loaded:
+        if self._target is None:
+            raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
+        return self._target
 
 
 def _short(dtype: Any) -> str:

@@ -1,67 +1,93 @@
-"""One call of ``generate``, turned into a trace."""
+"""One call of ``generate``, turned into a trace.
+
+Time starts when the tokenised prompt is handed over, with the device idle: tokenisation is not measured.
+Output ids leave out the prompt and keep the end-of-sequence token where one was emitted; the text leaves
+out special tokens. transformers tests stop strings between rounds only, so an accepted block may run past
+one: that is told as it is.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.rounds import RoundLog, watched
 from pytest_specgate.engines.hf.streamer import ChunkClock
-from pytest_specgate.records import Arm, Request, Trace
+from pytest_specgate.records import Arm, Request, Round, Trace
 
 
-def run(target: Loaded, inputs: Any, request: Request, arm: Arm, extra: dict[str, Any]) -> Trace:
-    """Generate for one tokenised prompt. ``extra`` are the candidate arm's arguments, empty for the plain arm."""
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A trace, and the bytes that the target's key-value cache held at its end (None where not known)."""
+
+    trace: Trace
+    kv_cache: int | None
+
+
+def run(target: Loaded, inputs: Any, request: Request, extra: Mapping[str, Any]) -> Generated:
+    """Generate for one tokenised prompt; ``extra`` is empty for the plain arm, else how to speculate."""
     import torch
 
     clock = ChunkClock()
-    eos = () if request.ignore_eos else _eos_ids(target.model)
+    eos = () if request.ignore_eos else eos_ids(target.model)
     arguments = {**_sampling(request), **_stopping(request, target, eos), **extra}
-    watching = watched(target.model) if extra else contextlib.nullcontext(RoundLog())
-    synchronise(target.model.device)
+    watching = watched(target.model) if extra else nullcontext(RoundLog())
+    _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
         submit = time.perf_counter_ns()
-        output = target.model.generate(**inputs, **arguments, streamer=clock, use_cache=True)
+        output = target.model.generate(
+            **inputs, **arguments, streamer=clock, use_cache=True, return_dict_in_generate=True
+        )
     prompt_tokens = inputs["input_ids"].shape[1]
-    ids = tuple(output[0, prompt_tokens:].tolist())
-    return Trace(
+    ids = tuple(output.sequences[0, prompt_tokens:].tolist())
+    rounds: tuple[Round, ...] | None = log.rounds() if extra else None
+    trace = Trace(
         prompt=request.prompt,
-        arm=arm,
+        arm=Arm.CANDIDATE if extra else Arm.REFERENCE,
         token_ids=ids,
         text=target.tokenizer.decode(ids, skip_special_tokens=True),
         prompt_tokens=prompt_tokens,
         submit_ns=submit,
         chunks=tuple(clock.chunks),
         finish=_finish(ids, request.max_tokens, eos),
-        rounds=tuple(log.rounds) if extra else None,
+        rounds=rounds,
+        usage_tokens=sum(r.emitted for r in rounds) if rounds else None,
         max_tokens=request.max_tokens,
         eos_ids=eos,
     )
+    return Generated(trace, _cache_bytes(output))
 
 
-def synchronise(device: Any) -> None:
-    """Wait until the device has done all that was asked of it, so that a clock read means something."""
-    import torch
-
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _eos_ids(model: Any) -> tuple[int, ...]:
+def eos_ids(model: Any) -> tuple[int, ...]:
+    """Return the ids that end a text for this model."""
     eos = model.generation_config.eos_token_id
     if eos is None:
         return ()
     return (eos,) if isinstance(eos, int) else tuple(eos)
 
 
+def _wait_for(device: Any) -> None:
+    """Let the device finish all that it was asked for, so that a clock read means something."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def _sampling(request: Request) -> dict[str, Any]:
     sampling = request.sampling
     if sampling.greedy:
-        # The model's own generation config may carry sampling parameters; unset, they warn about nothing.
-        return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
-    return {"do_sample": True, "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
+        return {"do_sample": False}
+    return {
+        "do_sample": True,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+    }
 
 
 def _stopping(request: Request, target: Loaded, eos: tuple[int, ...]) -> dict[str, Any]:
@@ -69,8 +95,8 @@ def _stopping(request: Request, target: Loaded, eos: tuple[int, ...]) -> dict[st
     if pad is None:
         pad = eos[0] if eos else 0
     arguments: dict[str, Any] = {"max_new_tokens": request.max_tokens, "pad_token_id": pad}
-    if request.ignore_eos:
-        arguments["eos_token_id"] = None
+    # None would be filled in from the model's own settings: past the end of the vocabulary is no token.
+    arguments["eos_token_id"] = list(eos) or [target.model.config.get_text_config().vocab_size]
     if request.stop:
         arguments |= {"stop_strings": list(request.stop), "tokenizer": target.tokenizer}
     return arguments
@@ -80,3 +106,15 @@ def _finish(ids: tuple[int, ...], max_tokens: int, eos: tuple[int, ...]) -> str:
     if ids and ids[-1] in eos:
         return "eos"
     return "length" if len(ids) >= max_tokens else "stop"
+
+
+def _cache_bytes(output: Any) -> int | None:
+    """Return the size of the cache that came back; its name and layout belong to transformers."""
+    cache = getattr(output, "cache", None) or getattr(output, "past_key_values", None)
+    sizes = []
+    for layer in getattr(cache, "layers", ()):
+        for part in (getattr(layer, "keys", None), getattr(layer, "values", None)):
+            if part is None:
+                return None
+            sizes.append(int(part.numel() * part.element_size()))
+    return sum(sizes) or None

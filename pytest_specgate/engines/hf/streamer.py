@@ -9,16 +9,17 @@ from pytest_specgate.records import Chunk
 
 
 class ChunkClock:
-    """transformers calls ``put`` once with the prompt, then with every accepted block, already on the host."""
+    """Receives the prompt first, then every accepted block: transformers copies both to the host before."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
         self._prompt_seen = False
 
     def put(self, value: Any) -> None:
-        """Note the time of a block; the first call is the prompt."""
+        """Note the time and size of a block; the first call is the prompt."""
+        now = time.perf_counter_ns()
         if self._prompt_seen:
-            self.chunks.append(Chunk(time.perf_counter_ns(), value.numel()))
+            self.chunks.append(Chunk(now, value.numel()))
         self._prompt_seen = True
 
     def end(self) -> None:
