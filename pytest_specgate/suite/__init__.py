@@ -1,0 +1,1 @@
+"""Suites: YAML with positions → a frozen model → cases. Reads files, runs nothing."""
