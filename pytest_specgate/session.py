@@ -19,7 +19,7 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.store import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError
 from pytest_specgate.measure.memory import measure_memory
-from pytest_specgate.measure.run import Plan, measure_case
+from pytest_specgate.measure.run import Plan, asked, measure_case
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Measurement, Outcome, Samples, Stored, Verdict
 from pytest_specgate.stats.budget import share
@@ -109,6 +109,14 @@ class SuiteSession:
         verdict = gates.judge(gate, result.samples, self._compared_with(result), self._context(result, gate))
         return _refreshed(verdict) if self.settings.update else verdict
 
+    def take(self, case: Case, measurement: Measurement) -> None:
+        """Let a measurement taken earlier stand for the case, so that it is judged without an engine."""
+        try:
+            self._refuse_other_question(case, measurement)
+            self._results[case.id] = self._reduced(case, measurement)
+        except SpecgateError as error:
+            self._results[case.id] = error
+
     def results(self) -> list[CaseResult]:
         """Every case that was measured."""
         return [result for result in self._results.values() if isinstance(result, CaseResult)]
@@ -150,9 +158,17 @@ class SuiteSession:
         except Exception as error:  # an adapter's own bug is that case's error, not the run's
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
-        wanted = {gate.spec.metric for gate in case.gates}
-        numbers = samples.reduce(measurement, wanted)
+        return self._reduced(case, measurement, memory_error)
+
+    def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
+        numbers = samples.reduce(measurement, {gate.spec.metric for gate in case.gates})
         return CaseResult(case, measurement, numbers, self._stored(case, measurement), memory_error)
+
+    def _refuse_other_question(self, case: Case, measurement: Measurement) -> None:
+        changed = [name for name, now in asked(case).items() if measurement.workload.get(name) != now]
+        if changed:
+            what = f"{case.id}: {', '.join(changed)} changed since it was measured"
+            raise EngineError(self.engine, what, f"measure it again: pytest --specgate {self.suite.path}")
 
     def _with_memory(self, measurement: Measurement, case: Case) -> tuple[Measurement, SpecgateError | None]:
         if not (self.suite.spec.measure.memory and any(g.spec.info.family is Family.MEMORY for g in case.gates)):

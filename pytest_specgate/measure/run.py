@@ -63,10 +63,14 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
 
 
 def workload(engine: Engine, case: Case) -> dict[str, str]:
-    """What keys the baseline entry: prompts, generation parameters, content of target and tokenizer."""
+    """What keys the baseline entry: what is asked, and the content of target and tokenizer."""
+    return {**engine.workload(), **asked(case)}
+
+
+def asked(case: Case) -> dict[str, str]:
+    """What the case asks for, whichever engine answers: prompts and generation parameters."""
     spec, sampling = case.scenario.spec, case.sampling
     return {
-        **engine.workload(),
         "prompts": prompts_hash(case.scenario.conversations),
         "max_tokens": str(spec.max_tokens),
         "sampling": _sampling(sampling),
