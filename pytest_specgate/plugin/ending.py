@@ -81,8 +81,7 @@ class Ending:
         machine: dict[str, str] = {}
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
         measurements = {**self.measurements, **distribution.measured(run)}
-        verdicts = list(run.verdicts.values())
-        report = document.new_report(verdicts, measurements, status, machine, run.found.warnings)
+        report = document.new_report(run.ordered(), measurements, status, machine, run.found.warnings)
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             try:

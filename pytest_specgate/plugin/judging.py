@@ -11,6 +11,7 @@ import pytest
 
 from pytest_specgate.plugin.keys import RUN, VERDICT
 from pytest_specgate.records import Outcome, Verdict
+from pytest_specgate.report.junit import properties
 from pytest_specgate.suite.model import Policy
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_specgate.records import Measurement
 
 
-class GateFailed(Exception):  # noqa: N818 - pytest's reports show the name
+class GateFailed(Exception):
     """A gate that fails the build; ``text`` is what the user reads."""
 
     def __init__(self, text: str) -> None:
@@ -36,6 +37,9 @@ def set_up(item: GateItem) -> None:
     finally:
         run.progress.clear()
     item.stash[VERDICT] = verdict
+    # A rerun sets up again: its properties take the place of those before.
+    others = [pair for pair in item.user_properties if not pair[0].startswith("specgate.")]
+    item.user_properties[:] = [*others, *properties(verdict)]
     if verdict.outcome is Outcome.FAIL:
         run.failed.setdefault(item.engine_id, set()).add(item.case.id)
     if verdict.outcome is Outcome.ERROR:

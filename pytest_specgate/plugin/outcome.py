@@ -10,7 +10,6 @@ from pytest_specgate.plugin import transport
 from pytest_specgate.plugin.collect import GateItem
 from pytest_specgate.plugin.keys import VERDICT
 from pytest_specgate.records import Outcome, Verdict
-from pytest_specgate.report.junit import properties
 
 Status = tuple[str, str, Any]
 _CATEGORIES: dict[str, Status] = {
@@ -32,8 +31,6 @@ def annotate(item: pytest.Item, report: pytest.TestReport) -> None:
     if verdict is None or not (report.when == "call" or told_in_setup):
         return
     transport.attach(report, verdict, _category(report, verdict))
-    others = [pair for pair in report.user_properties if not pair[0].startswith("specgate.")]
-    report.user_properties = [*others, *properties(verdict)]
 
 
 def _category(report: pytest.TestReport, verdict: Verdict) -> str:

@@ -108,6 +108,13 @@ class Run:
             self.sessions[item.engine_id] = opened
         return self.sessions[item.engine_id]
 
+    def ordered(self) -> list[Verdict]:
+        """List the verdicts, engine by engine; workers report theirs as they come."""
+        if not distribution.is_distributed(self.config):
+            return list(self.verdicts.values())
+        by_engine = sorted(self.verdicts, key=lambda nodeid: nodeid.rsplit("::", 1)[0])
+        return [self.verdicts[nodeid] for nodeid in by_engine]
+
     def leave(self, item: pytest.Item, following: pytest.Item | None) -> None:
         """Close the item's engine unless the next item uses it too."""
         engine = getattr(item, "engine_id", None)

@@ -27,7 +27,7 @@ class Project:
         self.path = pytester.path
 
     def suite(self, *gates: Mapping[str, object], name: str = "demo", **keys: object) -> Path:
-        """``suites/NAME.specgate.yaml`` with an engine ``tiny``, a scenario ``qa`` and these gates and top-level keys."""
+        """``suites/NAME.specgate.yaml`` with an engine ``tiny``, a scenario ``qa``, these gates and these keys."""
         suite = {
             "specgate": 1,
             "engines": {"tiny": {"kind": "scripted"}},

@@ -14,7 +14,8 @@ def test_one_line_and_the_others_run(project: Project) -> None:
     assert result.ret == 1
     result.assert_outcomes(passed=1, errors=1)
     (line,) = [line for line in result.outlines if line.startswith("suites/bad.specgate.yaml:")]
-    assert line.startswith("suites/bad.specgate.yaml:5:16: unknown metric 'spedup'; did you mean 'speedup'? — choose one of: ")
+    what = "unknown metric 'spedup'; did you mean 'speedup'?"
+    assert line.startswith(f"suites/bad.specgate.yaml:5:16: {what} — choose one of: ")
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

@@ -20,7 +20,9 @@ def test_verdicts_and_measurements_reach_the_controller(project: Project, mode: 
 
     assert result.ret == 1
     assert result.parseoutcomes() == {"passed": 2, "failed": 2, "inconclusive": 2}
-    result.stdout.fnmatch_lines(["suites/demo.specgate.yaml · one", "suites/demo.specgate.yaml · two", "report written: out.json"])
+    result.stdout.fnmatch_lines(
+        ["suites/demo.specgate.yaml · one", "suites/demo.specgate.yaml · two", "report written: out.json"]
+    )
     report = json.loads((project.path / "out.json").read_text())
     assert len(report["verdicts"]) == 6
     cases = sorted(one["case"] for one in report["measurements"]["suites/demo.specgate.yaml"])
@@ -46,12 +48,8 @@ def test_other_modes_are_refused(project: Project, mode: str) -> None:
     result = project.python("--specgate", *XDIST, f"--dist={mode}")
 
     assert result.ret == 4
-    result.stderr.fnmatch_lines(
-        [
-            f"ERROR: --specgate cannot run with --dist {mode}, which loads an engine in several workers at once"
-            " — use --dist loadscope, --dist loadfile or -n 0"
-        ]
-    )
+    what = f"--specgate cannot run with --dist {mode}, which loads an engine in several workers at once"
+    result.stderr.fnmatch_lines([f"ERROR: {what} — use --dist loadscope, --dist loadfile or -n 0"])
 
 
 def test_no_suite_is_an_error_of_the_controller(project: Project) -> None:

@@ -23,7 +23,10 @@ from .conftest import PASS, UNDECIDED, Project
             "--specgate-budget=0",
             "--specgate-budget: '0' is no time above zero — write seconds, such as 90, or a unit, such as 2min",
         ),
-        ("--specgate-report=out.txt", "--specgate-report: 'out.txt' has no ending that names a format — end it in one of: .json"),
+        (
+            "--specgate-report=out.txt",
+            "--specgate-report: 'out.txt' has no ending that names a format — end it in one of: .json",
+        ),
         ("--specgate-baselines=pytest.ini", "--specgate-baselines: 'pytest.ini' is no folder — name a folder"),
     ],
 )

@@ -64,12 +64,8 @@ def test_an_engine_that_is_never_decided_fails_the_run(project: Project) -> None
 
     assert result.ret == 1
     assert result.parseoutcomes() == {"inconclusive": 1}
-    result.stdout.fnmatch_lines(
-        [
-            "ERROR: suites/demo.specgate.yaml::tiny: no gate reached PASS or FAIL, so nothing was gated"
-            " — act on a reason above, or raise measure.rounds"
-        ]
-    )
+    what = "suites/demo.specgate.yaml::tiny: no gate reached PASS or FAIL, so nothing was gated"
+    result.stdout.fnmatch_lines([f"ERROR: {what} — act on a reason above, or raise measure.rounds"])
 
 
 def test_a_gate_that_warns_passes_and_is_shown(project: Project) -> None:
@@ -79,7 +75,9 @@ def test_a_gate_that_warns_passes_and_is_shown(project: Project) -> None:
 
     assert result.ret == 0
     assert result.parseoutcomes() == {"warned": 1}
-    result.stdout.fnmatch_lines(["*conditional_acceptance[[]qa-t0-c1] WARNED*", "FAIL (warn) suites/demo.specgate.yaml:5:5: *"])
+    result.stdout.fnmatch_lines(
+        ["*conditional_acceptance[[]qa-t0-c1] WARNED*", "FAIL (warn) suites/demo.specgate.yaml:5:5: *"]
+    )
 
 
 def test_a_waived_gate_passes_and_is_shown(project: Project) -> None:
@@ -111,7 +109,8 @@ def test_what_cannot_be_measured_is_one_line_per_gate(project: Project, fault: s
     assert result.ret == 1
     result.assert_outcomes(errors=2)
     result.stdout.no_fnmatch_line("*Traceback*")
-    lines = [line for line in result.outlines if line.startswith("suites/demo.specgate.yaml:5:5: speedup on tiny::qa-t0-c1: ")]
+    begin = "suites/demo.specgate.yaml:5:5: speedup on tiny::qa-t0-c1: "
+    lines = [line for line in result.outlines if line.startswith(begin)]
     assert len(lines) == 1
     assert " — " in lines[0]
 
