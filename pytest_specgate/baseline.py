@@ -1,8 +1,8 @@
 """Stored numbers on disk: ``<baselines>/<place>/<suite>.json``, versioned, written whole, one prompt a line.
 
 A baseline belongs to a place (device and dtype). Its entries are cases; an entry is void when its workload
-(prompts, generation parameters, target) is no longer the one that is measured, and is never void because the subject
-(versions, draft, flags) changed: that is what it exists to judge.
+(prompts, generation parameters, target) is no longer the one that is measured, and is never void because the
+subject (versions, draft, flags) changed: that is what it exists to judge.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def _stored(case: str, place: Place, entry: Entry) -> Stored:
 def write(path: Path, suite: str, entries: Mapping[str, Stored]) -> None:
     """Store all entries of one place as a whole file.
 
-    Secrets of the environment are masked in the subject; the workload is left alone, for it must compare equal
-    later. Raises StoreError where the file cannot be written, a number is not finite, or places are mixed.
+    Secrets of the environment are masked in the subject; the workload is left alone, for it must compare
+    equal later. Raises StoreError where the file cannot be written, a number is not finite, or places mix.
     """
     hide = masker(os.environ)
     try:
@@ -165,13 +165,15 @@ def write(path: Path, suite: str, entries: Mapping[str, Stored]) -> None:
 
 
 def render(suite: str, entries: Mapping[str, Stored], hide: Callable[[str], str] = str) -> str:
-    """The file's text: sorted, rounded to six significant digits, one prompt a line, for diffs that can be read.
+    """The file's text: sorted, rounded to six significant digits, one prompt a line, for readable diffs.
 
     Raises ValueError where a number is not finite, or the entries are not of exactly one place.
     """
     places = {stored.place for stored in entries.values()}
     if len(places) != 1:
-        raise ValueError(f"entries of {len(places)} places cannot be stored in one file — write one file a place")
+        raise ValueError(
+            f"entries of {len(places)} places cannot be stored in one file — write one file a place"
+        )
     cases = ",\n".join(_render_case(case, entries[case], hide) for case in sorted(entries))
     head = f'"schema": {SCHEMA},\n "suite": {_line(suite)},\n "place": {_line(encode(places.pop()))}'
     return f'{{{head},\n "cases": {{\n{cases}\n }}\n}}\n'

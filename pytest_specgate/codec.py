@@ -1,8 +1,8 @@
 """Records ↔ plain JSON values, driven by the records' own types: lossless, strict, without code per record.
 
 It knows frozen dataclasses of str, bool, int, float, Enums, ``X | None``, ``tuple[X, ...]``, ``frozenset[X]``
-and ``Mapping[str or Enum, X]``. Every field is written and must be there when it is read; what versions of a file
-mean is the business of the modules that own the files.
+and ``Mapping[str or Enum, X]``. Every field is written and must be there when it is read; what versions of a
+file mean is the business of the modules that own the files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Decoder = Callable[[Any], Any]
 
 _NOT_FINITE = "cannot be stored — a number that is not finite was measured"
 _NAMES = {
-    str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "an object",
+    str: "text", bool: "true or false", int: "a whole number", float: "a number",
+    list: "a list", dict: "an object",
 }  # fmt: skip
 
 
@@ -50,7 +51,8 @@ def shown(path: Path) -> str:
 def encode(value: Any, text: Callable[[str], str] = str) -> Any:
     """A record, or any nest of records, as JSON can carry it.
 
-    ``text`` is applied to every string, keys of mappings included and names of fields not. Raises CodecError for NaN and infinities, and for types that :func:`decode` could not give back.
+    ``text`` is applied to every string, keys of mappings included and names of fields not.
+    Raises CodecError for NaN and infinities, and for types that :func:`decode` could not give back.
     """
     kind = type(value)
     if kind is str:
@@ -176,7 +178,7 @@ def _mapping_decoder(key_decoder: Decoder, inner: Decoder) -> Decoder:
             try:
                 known = key_decoder(key)
                 found[known] = inner(item)
-            except CodecError as error:
+            except CodecError as error:  # noqa: PERF203 - the key belongs to the message
                 raise error.under(key) from None
         return found
 
@@ -197,7 +199,7 @@ def _record_decoder(kind: type) -> Decoder:
         for name in names:
             try:
                 values.append(inner[name](data[name]))
-            except CodecError as error:
+            except CodecError as error:  # noqa: PERF203 - the name belongs to the message
                 raise error.under(name) from None
         return kind(*values)
 

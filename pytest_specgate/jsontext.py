@@ -1,7 +1,7 @@
 """JSON text with positions: strict where Python's json is lax, and able to say where a value stands.
 
-Duplicate keys, NaN, infinities and nesting beyond the interpreter's depth are errors. Half a surrogate pair, which
-UTF-8 cannot carry, is written as its escape.
+Duplicate keys, NaN, infinities and nesting beyond the interpreter's depth are errors. Half a surrogate pair,
+which UTF-8 cannot carry, is written as its escape.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _grouped(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], list[Verdict]
 
 
 def _table(verdicts: Sequence[Verdict], width: int, spell: Callable[[str], str]) -> list[str]:
-    """The widest table that fits: whole, else with shorter case names, else without intervals, else as it is."""
+    """The fullest table that fits: whole, with shorter case names, without intervals; else the last."""
     longest = max(len(flat(_case(verdict))) for verdict in verdicts)
     table: list[str] = []
     for intervals in (True, False):

@@ -29,7 +29,9 @@ def entry(case: str = "e::chat-t0-c1", place: Place = HERE, speed: float = 0.25)
         PromptSamples("chat-02é", "chat-02é", {}, ()),
     )
     workload = {"prompts": "f00d", "max_tokens": "64"}
-    return Stored(place, workload, {"torch": "2.11"}, "2030-01-31", Samples(case, True, prompts, {"vram": 6e9}))
+    return Stored(
+        place, workload, {"torch": "2.11"}, "2030-01-31", Samples(case, True, prompts, {"vram": 6e9})
+    )
 
 
 def stored_at(folder: Path, place: Place = HERE, *entries: Stored) -> Path:
@@ -154,8 +156,10 @@ BROKEN = {
     "schema true": ('{"schema": true}', f":1:2: is no baseline: it has no 'schema' number — {REFRESH}"),
     "newer": (
         '{\n "schema": 2}',
-        ":2:2: schema 2 is newer than 1, which this version reads"
-        " — update pytest-specgate: pip install -U pytest-specgate",
+        (
+            ":2:2: schema 2 is newer than 1, which this version reads"
+            " — update pytest-specgate: pip install -U pytest-specgate"
+        ),
     ),
     "older": ('{"schema": 0}', f":1:2: schema 0 is older than 1, which this version reads — {REFRESH}"),
     "twice": ('{"schema": 1,\n "schema": 1}', f":2:2: key 'schema' stands twice — {REFRESH}"),

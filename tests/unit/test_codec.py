@@ -35,12 +35,15 @@ RECORDS = [
 TRACE = Trace("p", Arm.CANDIDATE, (1, 2), "ab", 3, 10, (Chunk(11, 2),), "eos")
 MEASURED = Measurement(
     "e::c", "scripted", Place("cpu", 1, "float32"), {"prompts": "x"}, {},
-    (Pair("p", "p", 0, "AB", TRACE, TRACE),), greedy=True, memory={Arm.REFERENCE: MemoryReading(host_rss=5)}, capabilities=frozenset(Capability),
+    (Pair("p", "p", 0, "AB", TRACE, TRACE),), greedy=True,
+    memory={Arm.REFERENCE: MemoryReading(host_rss=5)}, capabilities=frozenset(Capability),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(data=st.data())
 def test_every_record_survives_json(kind: type, data: st.DataObject) -> None:
     st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))

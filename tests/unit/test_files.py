@@ -45,7 +45,7 @@ def test_the_text_is_there_as_utf_8_and_nothing_else_is(tmp_path: Path) -> None:
 
 
 def test_200_kills_leave_the_old_file_or_the_new_one(tmp_path: Path) -> None:
-    path, moments, torn = tmp_path / "x.json", random.Random(7), 0  # noqa: S311
+    path, moments, torn = tmp_path / "x.json", random.Random(7), 0
     script = WRITER.format(root=str(Path(__file__).parents[2]))
     for _ in range(KILLS):
         command = [sys.executable, "-S", "-E", "-c", script, str(path)]

@@ -52,7 +52,17 @@ def verdict(
     )
     advice, stored = "look at the draft's cost", Interval(1.3, 1.3, 1.3)
     return Verdict(
-        "speedup", "speedup", case, outcome, reason, advice, found, stored, checks, ("few",), location="s.yaml:9:5"
+        "speedup",
+        "speedup",
+        case,
+        outcome,
+        reason,
+        advice,
+        found,
+        stored,
+        checks,
+        ("few",),
+        location="s.yaml:9:5",
     )
 
 
@@ -71,7 +81,9 @@ PARTED = measurement(
 VERDICTS = (
     verdict(),
     replace(verdict(Outcome.PASS, "tiny::qa-t0-c1", "kept"), warnings=()),
-    Verdict("vram", "vram", "other::qa-t0-c1", Outcome.ERROR, "not measured", "use a GPU", location="s.yaml:12:5"),
+    Verdict(
+        "vram", "vram", "other::qa-t0-c1", Outcome.ERROR, "not measured", "use a GPU", location="s.yaml:12:5"
+    ),
     replace(verdict(Outcome.INCONCLUSIVE, "other::qa-t0-c1", "cannot tell"), softened="waived: until 2030"),
 )
 
@@ -171,7 +183,10 @@ def test_an_output_that_only_ends_earlier_is_told_so() -> None:
     ends = measurement(trace(Arm.REFERENCE, (1, 2), "ab"), trace(Arm.CANDIDATE, (1,), "a"))
     text = failure_text(replace(verdict(), metric="exact_match"), ends)
 
-    assert "first divergence: chat-01/1, output token 2\n    reference (id 2): ab\n    candidate (ends): a\n" in text
+    assert (
+        "first divergence: chat-01/1, output token 2\n    reference (id 2): ab\n    candidate (ends): a\n"
+        in text
+    )
 
 
 # --- JUnit ---
@@ -198,22 +213,26 @@ def test_properties_are_flat_and_what_is_unmeasured_is_absent() -> None:
 def stored(speed: float, accepted: int, torch: str, **scalars: float) -> Stored:
     logs = {"speedup": (math.log(speed), math.log(speed * 4))}
     prompts = (PromptSamples("a", "a", logs, (Counts(10, 10, 40, 30, accepted), Counts(10, 10, 40, 10, 0))),)
-    return Stored(PLACE, {}, {"torch": torch, "same": "1"}, "2030-01-31", Samples("e::c", True, prompts, scalars))
+    return Stored(
+        PLACE, {}, {"torch": torch, "same": "1"}, "2030-01-31", Samples("e::c", True, prompts, scalars)
+    )
 
 
 def test_one_number_a_metric() -> None:
     assert values(stored(1.5, 10, "2", vram=5.0).samples) == pytest.approx({
-        "speedup": 3.0, "vram": 5.0, "acceptance_rate": 10 / 80, "conditional_acceptance": 10 / 40,
+        "speedup": 3.0, "vram": 5.0, "acceptance_rate": 0.125, "conditional_acceptance": 0.25,
         "acceptance_length": 1.5,
     })  # fmt: skip
     assert values(Samples("c", True, (PromptSamples("a", "a", {}, (Counts(3, 0, 0, 0, 0),)),))) == {}
 
 
 def test_an_update_reads_like_the_golden_one() -> None:
-    text = "\n".join([
-        *change_lines("e::c", stored(1.5, 10, "2.11"), stored(1.2, 20, "2.13", vram=2.0**30)),
-        *change_lines("e::new", None, stored(1.2, 20, "2.13")),
-    ])
+    text = "\n".join(
+        [
+            *change_lines("e::c", stored(1.5, 10, "2.11"), stored(1.2, 20, "2.13", vram=2.0**30)),
+            *change_lines("e::new", None, stored(1.2, 20, "2.13")),
+        ]
+    )
 
     assert text + "\n" == (GOLDEN / "update.txt").read_text(encoding="utf-8")
 
@@ -243,7 +262,9 @@ def test_secrets_do_not_reach_a_report_nor_break_it(
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", secret)
     monkeypatch.setenv("MY_PASSWORD", "short")
-    leaky = replace(REPORT, exit_status=12345678, warnings=(f"key {secret}.", "short"), machine={secret: secret})
+    leaky = replace(
+        REPORT, exit_status=12345678, warnings=(f"key {secret}.", "short"), machine={secret: secret}
+    )
 
     document.write(tmp_path / "r.json", leaky)
 
