@@ -62,7 +62,7 @@ def collect_seconds(files: int) -> tuple[float, int]:
         ]
         start = time.perf_counter()
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
-        return time.perf_counter() - start, done.stdout.count("::")
+        return time.perf_counter() - start, sum("::" in line for line in done.stdout.splitlines())
 
 
 def main() -> None:
