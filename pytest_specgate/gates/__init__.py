@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pytest_specgate.gates import acceptance, latency, memory, output, speedup
-from pytest_specgate.gates.context import Judged, JudgeContext
-from pytest_specgate.gates.verdicts import NoVerdict, error_verdict, verdict
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
+from pytest_specgate.gates.verdicts import error_verdict, verdict
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Samples, Stored, Verdict
 from pytest_specgate.suite.cases import Gate

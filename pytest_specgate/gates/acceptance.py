@@ -1,5 +1,7 @@
-"""Gates on acceptance. Greedy runs are deterministic, so on the same prompts counts are compared exactly; sampled ones,
-and prompts whose text changed, carry sampling error that clusters by conversation.
+"""Gates on acceptance: exact where decoding is deterministic, clustered by conversation where it is not.
+
+Greedy runs are deterministic, so on the same prompts counts are compared exactly; sampled runs, and prompts whose text
+changed, carry sampling error.
 """
 
 from __future__ import annotations
@@ -7,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from pytest_specgate.gates.context import Judged, JudgeContext
-from pytest_specgate.gates.parts import demands, shared
-from pytest_specgate.gates.verdicts import NoVerdict
-from pytest_specgate.gates.wording import Evidence, drift_check, exact, limit_check, undecided
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
+from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
+from pytest_specgate.gates.parts import not_stored, shared, unmeasured
+from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Counts, Interval, PromptSamples, Samples, Stored
 from pytest_specgate.stats import rates
-from pytest_specgate.stats.budget import WRONG_PASS
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.suite.cases import Gate
+
+Both = list[tuple[PromptSamples, PromptSamples]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,29 @@ class Ratio:
     trials: Callable[[Counts], int]
     offset: float = 0.0
 
+    def totals(self, prompts: Iterable[PromptSamples]) -> dict[str, tuple[float, float]]:
+        """(hits, trials) by conversation."""
+        found: dict[str, tuple[float, float]] = {}
+        for prompt in prompts:
+            hits, trials = found.get(prompt.cluster, (0.0, 0.0))
+            hits += sum(self.hits(count) for count in prompt.counts)
+            found[prompt.cluster] = hits, trials + sum(self.trials(count) for count in prompt.counts)
+        return found
+
+    def trials_of(self, prompts: Iterable[PromptSamples]) -> float:
+        """Σ trials."""
+        return sum(trials for _, trials in self.totals(prompts).values())
+
+    def value(self, prompts: Iterable[PromptSamples]) -> float | None:
+        """The metric over all prompts; None without a trial."""
+        totals = self.totals(prompts).values()
+        trials = sum(trials for _, trials in totals)
+        return self.offset + sum(hits for hits, _ in totals) / trials if trials else None
+
+    def shaped(self, limits: Limits) -> Interval:
+        """Limits of hits ÷ trials as limits of the metric."""
+        return plain(Limits(limits.estimate + self.offset, limits.low + self.offset, limits.high + self.offset))
+
 
 RATIOS: Mapping[str, Ratio] = {
     "acceptance_rate": Ratio(lambda c: c.accepted, lambda c: c.drafted),
@@ -35,94 +61,106 @@ RATIOS: Mapping[str, Ratio] = {
 
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
-    """Checks of one acceptance gate. Raises NoVerdict where nothing was counted or nothing drafted."""
+    """Checks of one acceptance gate. Raises NoVerdict where nothing was counted, drafted or stored."""
     ratio = RATIOS[gate.spec.metric]
-    if not any(prompt.counts for prompt in samples.prompts):
-        reason = f"{gate.spec.metric} was not measured by this engine ({context.engine})"
-        raise NoVerdict(reason, "remove the gate, or use an engine that tells its rounds")
-    if not sum(count.drafted for prompt in samples.prompts for count in prompt.counts):
-        raise NoVerdict("nothing was drafted: speculation never engaged", "check the candidate's method and its settings")
-    value = _value(ratio, samples.prompts)
-    if value is None:
-        raise NoVerdict("no whole round to count", "raise max_tokens: every round was the last one of its text")
-    evidence = exact(value) if samples.greedy else _clustered(ratio, samples.prompts, context.alpha)
-    checks: list[Check] = []
-    if gate.spec.limit is not None:
-        if isinstance(evidence, CannotTell):
-            said = f"{gate.spec.label}: {evidence.reason}; needed: {evidence.needed}"
-            checks.append(undecided("limit", gate.spec.limit.text, said))
-        else:
-            decides = "more prompts would decide"
-            checks.append(limit_check(gate.spec.info, gate.spec.label, evidence, gate.spec.limit, decides))
+    value = _value(gate, ratio, samples, context)
+    fixed = samples.greedy and all(map(_repeats_itself, samples.prompts))
+    evidence = exact(value) if fixed else _clustered(gate, ratio, samples, context)
+    checks = limit_checks(gate, evidence, _amount(samples.prompts))
+    before: float | None = None
     warnings: tuple[str, ...] = ()
-    before = None
     if stored is not None and gate.spec.compares:
-        if stored.place != context.place:
-            warnings = (f"compared with a baseline from {stored.place.slug}",)
-        before, more = _drift(gate, ratio, samples, stored, context)
+        both = [(now, old) for now, old in shared(samples, stored) if now.counts and old.counts]
+        before = ratio.value(old for _, old in both)
+        if before is None:
+            raise not_stored(gate, context)
+        more, warnings = _drift(gate, both, samples, context)
         checks += more
+        if stored.place != context.place:
+            warnings = (f"compared with a baseline from {stored.place.slug}", *warnings)
     measured = evidence.failing if isinstance(evidence, Evidence) else Interval(value, value, value)
-    return Judged(tuple(checks), measured, before, warnings)
+    return Judged(checks, measured, None if before is None else Interval(before, before, before), warnings)
 
 
-def _totals(ratio: Ratio, prompts: Iterable[PromptSamples]) -> dict[str, tuple[float, float]]:
-    """(hits, trials) by conversation."""
-    totals: dict[str, tuple[float, float]] = {}
-    for prompt in prompts:
-        hits, trials = totals.get(prompt.cluster, (0.0, 0.0))
-        totals[prompt.cluster] = (
-            hits + sum(ratio.hits(c) for c in prompt.counts),
-            trials + sum(ratio.trials(c) for c in prompt.counts),
+def _value(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) -> float:
+    """The metric over all prompts. Raises NoVerdict where there is nothing to count."""
+    counts = [count for prompt in samples.prompts for count in prompt.counts]
+    if not counts:
+        hint = "remove the gate, or use an engine that tells its rounds"
+        raise unmeasured(gate.spec.metric, context.engine, hint)
+    if not sum(count.rounds for count in counts):
+        hint = "raise max_tokens: every round was the last one of its text"
+        raise NoVerdict(f"{gate.spec.metric}: no whole round was counted", hint)
+    value = ratio.value(samples.prompts)
+    if value is None or not sum(count.drafted for count in counts):
+        raise NoVerdict(
+            "nothing was drafted: speculation never engaged", "check the candidate's method and its settings"
         )
-    return totals
+    return value
 
 
-def _value(ratio: Ratio, prompts: Iterable[PromptSamples]) -> float | None:
-    totals = _totals(ratio, prompts).values()
-    trials = sum(t for _, t in totals)
-    return ratio.offset + sum(h for h, _ in totals) / trials if trials else None
+def _repeats_itself(prompt: PromptSamples) -> bool:
+    """Whether every round counted the same: what a deterministic run does."""
+    return len(set(prompt.counts)) <= 1
 
 
-def _clustered(ratio: Ratio, prompts: Iterable[PromptSamples], alpha: float) -> Evidence | CannotTell:
-    totals = list(_totals(ratio, prompts).values())
+def _amount(prompts: Iterable[PromptSamples]) -> Amount:
+    return Amount(len({prompt.cluster for prompt in prompts}), "conversations")
+
+
+def _clustered(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:
+    totals = list(ratio.totals(samples.prompts).values())
     hits, trials = [h for h, _ in totals], [t for _, t in totals]
-    return _evidence(rates.pooled(hits, trials, alpha, alpha), rates.pooled(hits, trials, WRONG_PASS, WRONG_PASS), ratio.offset)
-
-
-def _evidence(failing: Limits | CannotTell, passing: Limits | CannotTell, offset: float) -> Evidence | CannotTell:
-    if isinstance(failing, CannotTell):
-        return failing
-    if isinstance(passing, CannotTell):
-        return passing
-    return Evidence(*(Interval(x.estimate + offset, x.low + offset, x.high + offset) for x in (failing, passing)))
+    evidence = gather(lambda alpha: rates.pooled_rate(hits, trials, alpha, alpha), context, ratio.shaped)
+    return evidence if isinstance(evidence, CannotTell) else within_range(evidence, gate.spec.info.unit)
 
 
 def _drift(
-    gate: Gate, ratio: Ratio, samples: Samples, stored: Stored, context: JudgeContext
-) -> tuple[Interval | None, list[Check]]:
-    both = [(now, old) for now, old in shared(samples, stored) if now.counts and old.counts]
-    before = _value(ratio, [old for _, old in both])
-    if before is None:
-        reason = f"{gate.spec.label}: the baseline counted nothing on these prompts; needed: a refreshed baseline"
-        return None, [undecided(kind, allowance.text, reason) for kind, allowance in demands(gate)]
-    change = _change(ratio, samples, both, before, context.alpha)
-    if isinstance(change, CannotTell):
-        reason = f"{gate.spec.label}: {change.reason}; needed: {change.needed}"
-        return Interval(before, before, before), [undecided(k, a.text, reason) for k, a in demands(gate)]
-    checks = [drift_check(gate.spec.info, gate.spec.label, kind, change, before, a, "more prompts would decide")
-              for kind, a in demands(gate)]  # fmt: skip
-    return Interval(before, before, before), checks
+    gate: Gate, both: Both, samples: Samples, context: JudgeContext
+) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+    """Exact where a text is the same as when the baseline was recorded, else paired by conversation."""
+    ratio = RATIOS[gate.spec.metric]
+    same = [pair for pair in both if samples.greedy and _comparable(*pair)]
+    changed = [pair for pair in both if pair not in same]
+    warnings: tuple[str, ...] = ()
+    if samples.greedy and changed:
+        warnings = (f"{len(changed)} of {len(both)} texts differ from the baseline's, such as {changed[0][0].prompt}",)
+    if same and len({now.cluster for now, _ in changed}) == 1:
+        # One conversation has no scatter of its own: the others are judged, and the warning names it.
+        changed = []
+    judged = [*same, *changed]
+    before = ratio.value(old for _, old in judged)
+    if before is None or ratio.value(now for now, _ in judged) is None:
+        raise not_stored(gate, context)
+    change = _change(ratio, same, changed, context)
+    return drift_checks(gate, change, before, _amount(now for now, _ in judged)), warnings
 
 
-def _change(
-    ratio: Ratio, samples: Samples, both: list[tuple[PromptSamples, PromptSamples]], before: float, alpha: float
-) -> Evidence | CannotTell:
-    """Exact where every shared text is the same as when the baseline was recorded, else paired by conversation."""
-    same_text = all(now.digest == old.digest for now, old in both)
-    if samples.greedy and same_text:
-        now = _value(ratio, [now for now, _ in both])
-        return CannotTell("no whole round to count", "a larger max_tokens") if now is None else exact(now - before)
-    new, old = _totals(ratio, [n for n, _ in both]), _totals(ratio, [o for _, o in both])
-    pairs = [(new[cluster], old[cluster]) for cluster in new]
-    limits = [rates.paired_change([n for n, _ in pairs], [o for _, o in pairs], a, a) for a in (alpha, WRONG_PASS)]
-    return _evidence(limits[0], limits[1], 0.0)
+def _comparable(now: PromptSamples, old: PromptSamples) -> bool:
+    return bool(now.digest) and now.digest == old.digest and _repeats_itself(now) and _repeats_itself(old)
+
+
+def _change(ratio: Ratio, same: Both, changed: Both, context: JudgeContext) -> Evidence | CannotTell:
+    """Change of the metric: the exact part and the paired part, weighted by their trials."""
+    new, old = ratio.value(now for now, _ in same), ratio.value(old for _, old in same)
+    if not changed:
+        return (
+            CannotTell("no whole round to compare", "a larger max_tokens")
+            if new is None or old is None
+            else exact(new - old)
+        )
+    totals = [ratio.totals(side) for side in ([now for now, _ in changed], [old for _, old in changed])]
+    pairs = [(totals[0][cluster], totals[1][cluster]) for cluster in totals[0]]
+    weights = ratio.trials_of(now for now, _ in same), ratio.trials_of(now for now, _ in changed)
+    known = 0.0 if new is None or old is None else new - old
+    share = weights[1] / (sum(weights) or 1.0)
+
+    def shape(limits: Limits) -> Interval:
+        ends = (limits.estimate, limits.low, limits.high)
+        return Interval(*((1 - share) * known + share * end for end in ends))
+
+    return gather(
+        lambda alpha: rates.paired_rate_change([n for n, _ in pairs], [o for _, o in pairs], alpha, alpha),
+        context,
+        shape,
+    )

@@ -1,129 +1,147 @@
 """Gates on absolute times of the candidate arm: what a caller feels, hence tied to the machine.
 
-A limit is judged on the named statistic over all requests, by order statistics. A change from the baseline is judged
-against per-prompt stored medians; if the reference arm moved the same way by half as much, it is the machine that
-changed, and nobody's decoder is blamed.
+A limit is judged on the named statistic: quantiles over all requests by order statistics, means on these prompts. A
+change of the median is a shift of all requests about their prompt's stored median; changes of tails compare the tails
+of both runs. A failure that the reference arm shares is the machine's, and nobody's decoder is blamed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_specgate.gates.context import Judged, JudgeContext
-from pytest_specgate.gates.parts import broken_environment, demands, from_elsewhere, series_of, shared
-from pytest_specgate.gates.wording import Evidence, drift_check, limit_check, undecided
-from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
+from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.decision import Evidence, gather, plain, within_range
+from pytest_specgate.gates.machine import excused
+from pytest_specgate.gates.parts import (
+    broken_environment,
+    from_elsewhere,
+    length_warning,
+    not_stored,
+    series_of,
+    shared_series,
+    units,
+)
+from pytest_specgate.gates.shift import Both, difference, shift_from_stored
+from pytest_specgate.gates.wording import Amount, drift_checks, finite, limit_checks
+from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.stats import paired, quantiles
-from pytest_specgate.stats.budget import WRONG_PASS
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.suite.cases import Gate
 
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
-    """Checks of one latency gate. Raises NoVerdict where the metric was not measured."""
-    spec = gate.spec
-    values = [v for group in series_of(samples, spec.metric, context.engine).values() for v in group]
-    limits = [quantiles.statistic(values, spec.statistic, a, a) for a in (context.alpha, WRONG_PASS)]
-    centre = float(np.mean(values)) if spec.statistic == "mean" else float(np.quantile(values, quantiles.QUANTILES[spec.statistic]))
-    measured = Interval(centre, centre, centre)
-    if isinstance(limits[0], Limits):
-        measured = _interval(limits[0])
+    """Checks of one latency gate. Raises NoVerdict where the metric was not measured, or not stored."""
+    values = series_of(samples, gate.spec.metric, context.engine)
+    evidence = _evidence(gate, values, samples, context)
+    centre = _statistic(gate.spec.statistic, [v for series in values.values() for v in series])
+    measured = finite(evidence.failing) if isinstance(evidence, Evidence) else None
     checks = broken_environment(gate, context)
-    before = _stored_centre(gate, stored)
     if not checks:
-        checks = (*_limit(gate, limits), *_drift(gate, samples, stored, context))
-    return Judged(checks, measured, before)
+        checks = limit_checks(gate, evidence, _amount(gate, values, samples, context))
+        checks += _drift(gate, samples, stored, context)
+    measured = measured or Interval(centre, centre, centre)
+    return Judged(checks, measured, _stored_centre(gate, stored), length_warning(samples))
 
 
-def _interval(limits: Limits) -> Interval:
-    return Interval(limits.estimate, limits.low, limits.high)
+def _statistic(name: str, values: Sequence[float]) -> float:
+    return float(np.mean(values) if name == "mean" else np.quantile(values, quantiles.QUANTILES[name]))
 
 
-def _limit(gate: Gate, limits: list[Limits | CannotTell]) -> tuple[Check, ...]:
-    limit = gate.spec.limit
-    if limit is None:
-        return ()
-    for trouble in limits:
-        if isinstance(trouble, CannotTell):
-            return (undecided("limit", limit.text, f"{gate.spec.label}: {trouble.reason}; needed: {trouble.needed}"),)
-    evidence = Evidence(*(_interval(x) for x in limits if isinstance(x, Limits)))
-    return (limit_check(gate.spec.info, gate.spec.label, evidence, limit, "more requests would decide"),)
+def _evidence(
+    gate: Gate, values: dict[str, tuple[float, ...]], samples: Samples, context: JudgeContext
+) -> Evidence | CannotTell:
+    observed, name = units(values, samples), gate.spec.statistic
+    requests = [value for series in values.values() for value in series]
+
+    def question(alpha: float) -> Limits | CannotTell:
+        if name == "mean":
+            return quantiles.mean_on_these(observed.groups, alpha, alpha)
+        share, independent = quantiles.QUANTILES[name], len(observed.values)
+        return quantiles.quantile(requests, share, alpha, alpha, independent)
+
+    evidence = gather(question, context, plain)
+    return evidence if isinstance(evidence, CannotTell) else within_range(evidence, gate.spec.info.unit)
+
+
+def _amount(gate: Gate, values: dict[str, tuple[float, ...]], samples: Samples, context: JudgeContext) -> Amount:
+    observed = units(values, samples)
+    if gate.spec.statistic == "mean":
+        return Amount(observed.rounds, "rounds")
+    share = quantiles.QUANTILES[gate.spec.statistic]
+    least = quantiles.requests_needed(max(share, 1 - share), context.wrong_pass)
+    return Amount(len(observed.values), "requests", least)
 
 
 def _stored_centre(gate: Gate, stored: Stored | None) -> Interval | None:
     if stored is None:
         return None
     values = [v for p in stored.samples.prompts for v in p.series.get(gate.spec.metric, ())]
-    if not values:
+    if not values or not np.isfinite(values).all():
         return None
-    name = gate.spec.statistic
-    centre = float(np.mean(values)) if name == "mean" else float(np.quantile(values, quantiles.QUANTILES[name]))
+    centre = _statistic(gate.spec.statistic, values)
     return Interval(centre, centre, centre)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shift:
-    """Log ratios of now to the stored medians, and the sizes that set their limits."""
-
-    values: list[float]
-    level: float
-    rounds: int
-    stored_rounds: int
-
-
-def _shift(samples: Samples, stored: Stored, name: str) -> _Shift | None:
-    values, levels, rounds, stored_rounds = [], [], 0, 0
-    for now, before in shared(samples, stored):
-        new, old = now.series.get(name, ()), before.series.get(name, ())
-        if new and old and min(*new, *old) > 0:
-            level = math.log(float(np.median(old)))
-            values += [math.log(v) - level for v in new]
-            levels.append(level)
-            rounds, stored_rounds = max(rounds, len(new)), max(stored_rounds, len(old))
-    return _Shift(values, math.exp(float(np.mean(levels))), rounds, stored_rounds) if values else None
-
-
 def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> tuple[Check, ...]:
-    asked = demands(gate)
-    if not asked or stored is None:
+    if stored is None or not gate.spec.compares:
         return ()
     if stored.place != context.place:
         return from_elsewhere(gate, stored)
-    spec, shift = gate.spec, _shift(samples, stored, gate.spec.metric)
-    if shift is None:
-        reason = f"{spec.label}: the baseline holds no value for these prompts; needed: a refreshed baseline"
-        return tuple(undecided(kind, a.text, reason) for kind, a in asked)
-    factor = paired.stored_median_factor(shift.rounds, shift.stored_rounds)
-    limits = [paired.hodges_lehmann(shift.values, a, a) for a in (context.alpha, WRONG_PASS)]
-    for trouble in limits:
-        if isinstance(trouble, CannotTell):
-            reason = f"{spec.label}: {trouble.reason}; needed: {trouble.needed}"
-            return tuple(undecided(kind, a.text, reason) for kind, a in asked)
-    change = Evidence(*(_difference(shift.level, x.widened(factor)) for x in limits if isinstance(x, Limits)))
-    machine = _machine_shift(samples, stored, spec.metric)
-    checks = []
-    for kind, allowance in asked:
-        check = drift_check(spec.info, spec.label, kind, change, shift.level, allowance, "more rounds would decide")
-        checks.append(_excuse(check, change, shift.level, machine))
-    return tuple(checks)
+    both = shared_series(samples, stored, gate.spec.metric)
+    if not both:
+        raise not_stored(gate, context)
+    level = _statistic(gate.spec.statistic, [v for _, old in both.values() for v in old])
+    amount = _amount(gate, {prompt: new for prompt, (new, _) in both.items()}, samples, context)
+    if gate.spec.statistic in ("median", "mean"):
+        if min(v for pair in both.values() for series in pair for v in series) <= 0:
+            change: Evidence | CannotTell = CannotTell("a time is not positive", "a clock that resolves it")
+        else:
+            change = _centre_change(gate, both, samples, context)
+        amount = Amount(amount.have if amount.unit == "rounds" else _rounds(both), "rounds")
+    else:
+        change = _tail_change(gate, both, context)
+    checks = drift_checks(gate, change, level, amount)
+    return tuple(excused(gate, check, samples, stored, context) for check in checks)
 
 
-def _difference(level: float, limits: Limits) -> Interval:
-    return Interval(*(level * math.expm1(value) for value in (limits.estimate, limits.low, limits.high)))
+def _rounds(both: Both) -> int:
+    return max(len(new) for new, _ in both.values())
 
 
-def _machine_shift(samples: Samples, stored: Stored, metric: str) -> float:
-    shift = _shift(samples, stored, f"reference_{metric}")
-    return float(np.median(shift.values)) if shift else 0.0
+def _centre_change(gate: Gate, both: Both, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:
+    """Change of the median or mean: a relative shift on these prompts, about the stored statistic."""
+    level = _statistic(gate.spec.statistic, [v for _, old in both.values() for v in old])
+    logs = {prompt: (np.log(new).tolist(), np.log(old).tolist()) for prompt, (new, old) in both.items()}
+    if gate.spec.statistic == "median":
+        shift = shift_from_stored(logs, samples)
+        return gather(shift.limits, context, lambda limits: difference(level, limits))
+    now, before = [new for new, _ in logs.values()], [old for _, old in logs.values()]
+    return gather(
+        lambda alpha: paired.between_runs(now, before, alpha, alpha),
+        context,
+        lambda limits: difference(level, limits),
+    )
 
 
-def _excuse(check: Check, change: Evidence, level: float, machine: float) -> Check:
-    """A failure that the reference arm shares is the machine's, not the decoder's."""
-    own = math.log1p(change.failing.value / level)
-    if check.outcome is not Outcome.FAIL or own * machine <= 0 or abs(machine) < abs(own) / 2:
-        return check
-    reason = f"the reference arm moved by {math.expm1(machine):+.1%} too: this machine changed since the baseline was recorded"
-    return undecided(check.kind, check.required, reason)
+def _tail_change(gate: Gate, both: Both, context: JudgeContext) -> Evidence | CannotTell:
+    """Change of a quantile between two runs; each run's limits take half of the error rate."""
+    share = quantiles.QUANTILES[gate.spec.statistic]
+    now = [v for new, _ in both.values() for v in new]
+    before = [v for _, old in both.values() for v in old]
+
+    def question(alpha: float) -> Limits | CannotTell:
+        ends = [quantiles.quantile(values, share, alpha / 2, alpha / 2) for values in (now, before)]
+        for end in ends:
+            if isinstance(end, CannotTell):
+                return end
+        new, old = (end for end in ends if isinstance(end, Limits))
+        change = Limits(new.estimate - old.estimate, new.low - old.high, new.high - old.low)
+        if math.isinf(change.low) and math.isinf(change.high):
+            needed = quantiles.requests_needed(max(share, 1 - share), alpha / 2)
+            return CannotTell(f"{min(len(now), len(before))} requests do not bound this tail", f"{needed} requests")
+        return change
+
+    return gather(question, context, plain)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from pytest_specgate.gates.context import Judged, JudgeContext
-from pytest_specgate.gates.parts import demands, from_elsewhere
-from pytest_specgate.gates.verdicts import NoVerdict
-from pytest_specgate.gates.wording import drift_check, exact, limit_check
+from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.decision import exact
+from pytest_specgate.gates.parts import from_elsewhere, not_stored, unmeasured
+from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.suite.cases import Gate
 
+_ONCE = Amount(1, "runs")
+
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
-    """Checks of one memory gate. Raises NoVerdict where the peak was not measured."""
-    spec = gate.spec
-    value = samples.scalars.get(spec.metric)
+    """Checks of one memory gate. Raises NoVerdict where the peak was not measured, or not stored."""
+    metric = gate.spec.metric
+    value = samples.scalars.get(metric)
     if value is None:
-        hint = "use host_memory on a machine without a GPU" if spec.metric.startswith("vram") else "set measure: {memory: true}"
-        raise NoVerdict(f"{spec.metric} was not measured by this engine ({context.engine})", hint)
-    before = stored.samples.scalars.get(spec.metric) if stored else None
-    checks: list[Check] = []
-    if spec.limit is not None:
-        checks.append(limit_check(spec.info, spec.label, exact(value), spec.limit, ""))
-    if stored is not None and stored.place != context.place:
-        checks += from_elsewhere(gate, stored)
-    elif before is not None:
-        change = exact(value - before)
-        checks += [drift_check(spec.info, spec.label, kind, change, before, a, "") for kind, a in demands(gate)]
-    elif stored is not None and spec.compares:
-        raise NoVerdict(f"the baseline holds no {spec.metric}", "refresh it: pytest --specgate-update")
-    return Judged(tuple(checks), Interval(value, value, value), None if before is None else Interval(before, before, before))
+        on_host = "use host_memory on a machine without a GPU"
+        hint = on_host if metric.startswith("vram") else "set measure: {memory: true}"
+        raise unmeasured(metric, context.engine, hint)
+    checks = limit_checks(gate, exact(value), _ONCE)
+    before = stored.samples.scalars.get(metric) if stored else None
+    if stored is not None and gate.spec.compares:
+        checks += _drift(gate, value, stored, context)
+    baseline = None if before is None else Interval(before, before, before)
+    return Judged(checks, Interval(value, value, value), baseline)
+
+
+def _drift(gate: Gate, value: float, stored: Stored, context: JudgeContext) -> tuple[Check, ...]:
+    if stored.place != context.place:
+        return from_elsewhere(gate, stored)
+    before = stored.samples.scalars.get(gate.spec.metric)
+    if before is None:
+        raise not_stored(gate, context)
+    return drift_checks(gate, exact(value - before), before, _ONCE)

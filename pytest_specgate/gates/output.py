@@ -2,64 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import numpy as np
 
-from pytest_specgate.gates.context import Judged, JudgeContext
-from pytest_specgate.gates.parts import demands, series_of, shared
-from pytest_specgate.gates.wording import Evidence, drift_check, exact, limit_check, undecided
+from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
+from pytest_specgate.gates.parts import from_elsewhere, not_stored, series_of, shared_series
+from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
-from pytest_specgate.stats import paired
-from pytest_specgate.stats.budget import WRONG_PASS
+from pytest_specgate.stats import paired, rates
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.suite.cases import Gate
 
 #: Bookkeeping is right or wrong whatever the sampling: never a matter of scatter.
 _ALWAYS_EXACT = frozenset({"token_accounting"})
+#: Values of 0 or 1: equal ones leave a binomial doubt, where equal scores leave none.
+_SHARES = frozenset({"exact_match"})
 
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
-    """Checks of one output gate. Raises NoVerdict where the metric was not measured."""
-    spec = gate.spec
-    groups = list(series_of(samples, spec.metric, context.engine).values())
-    is_exact = samples.greedy or spec.metric in _ALWAYS_EXACT
-    value = float(np.mean([np.mean(group) for group in groups]))
-    evidence = exact(value) if is_exact else _scattered(groups, context.alpha)
-    checks: list[Check] = []
-    if spec.limit is not None:
-        if isinstance(evidence, CannotTell):
-            checks.append(undecided("limit", spec.limit.text, f"{spec.label}: {evidence.reason}; needed: {evidence.needed}"))
-        else:
-            checks.append(limit_check(spec.info, spec.label, evidence, spec.limit, "more prompts would decide"))
+    """Checks of one output gate. Raises NoVerdict where the metric was not measured, or not stored."""
+    metric = gate.spec.metric
+    values = series_of(samples, metric, context.engine)
+    value = _mean(values.values())
+    evidence = exact(value) if _is_exact(gate, samples) else _evidence(gate, values, samples, context)
+    checks = limit_checks(gate, evidence, _amount(values, samples))
     before = None
-    if stored is not None and spec.compares:
-        before, more = _drift(gate, samples, stored, context, is_exact=is_exact)
-        checks += more
+    if stored is not None and gate.spec.compares:
+        both = shared_series(samples, stored, metric)
+        if not both:
+            raise not_stored(gate, context)
+        before = _mean(old for _, old in both.values())
+        checks += (
+            from_elsewhere(gate, stored) if stored.place != context.place else _drift(gate, both, samples, context)
+        )
     measured = evidence.failing if isinstance(evidence, Evidence) else Interval(value, value, value)
-    return Judged(tuple(checks), measured, before)
+    return Judged(checks, measured, None if before is None else Interval(before, before, before))
 
 
-def _scattered(groups: list[tuple[float, ...]], alpha: float) -> Evidence | CannotTell:
-    failing, passing = paired.over_prompts(groups, alpha, alpha), paired.over_prompts(groups, WRONG_PASS, WRONG_PASS)
-    if isinstance(failing, Limits) and isinstance(passing, Limits):
-        return Evidence(*(Interval(x.estimate, x.low, x.high) for x in (failing, passing)))
-    return failing if isinstance(failing, CannotTell) else CannotTell("", "")
+def _is_exact(gate: Gate, samples: Samples) -> bool:
+    return samples.greedy or gate.spec.metric in _ALWAYS_EXACT
+
+
+def _mean(groups: Iterable[Sequence[float]]) -> float:
+    """Mean over prompts of the prompt's mean over rounds."""
+    return float(np.mean([np.mean(group) for group in groups]))
+
+
+def _by_conversation(values: Mapping[str, Sequence[float]], samples: Samples) -> list[list[float]]:
+    """Turns of one conversation depend on each other: the conversation is the unit."""
+    groups: dict[str, list[float]] = {}
+    for prompt in samples.prompts:
+        if prompt.prompt in values:
+            groups.setdefault(prompt.cluster, []).extend(values[prompt.prompt])
+    return list(groups.values())
+
+
+def _amount(values: Mapping[str, Sequence[float]], samples: Samples) -> Amount:
+    return Amount(len(_by_conversation(values, samples)), "conversations")
+
+
+def _evidence(
+    gate: Gate, values: Mapping[str, Sequence[float]], samples: Samples, context: JudgeContext
+) -> Evidence | CannotTell:
+    groups = _by_conversation(values, samples)
+
+    def question(alpha: float) -> Limits | CannotTell:
+        if gate.spec.metric in _SHARES:
+            hits, trials = [sum(group) for group in groups], [float(len(group)) for group in groups]
+            return rates.pooled_rate(hits, trials, alpha, alpha)
+        return paired.over_prompts(groups, alpha, alpha)
+
+    evidence = gather(question, context, plain)
+    return evidence if isinstance(evidence, CannotTell) else within_range(evidence, gate.spec.info.unit)
 
 
 def _drift(
-    gate: Gate, samples: Samples, stored: Stored, context: JudgeContext, *, is_exact: bool
-) -> tuple[Interval | None, list[Check]]:
-    metric = gate.spec.metric
-    both = [(now.series[metric], old.series[metric]) for now, old in shared(samples, stored)
-            if now.series.get(metric) and old.series.get(metric)]  # fmt: skip
-    if not both:
-        reason = f"{gate.spec.label}: the baseline holds no value for these prompts; needed: a refreshed baseline"
-        return None, [undecided(kind, allowance.text, reason) for kind, allowance in demands(gate)]
-    before = float(np.mean([np.mean(old) for _, old in both]))
-    differences = [(float(np.mean(now)) - float(np.mean(old)),) for now, old in both]
-    change = exact(float(np.mean(differences))) if is_exact else _scattered(differences, context.alpha)
-    if isinstance(change, CannotTell):
-        reason = f"{gate.spec.label}: {change.reason}; needed: {change.needed}"
-        return None, [undecided(kind, allowance.text, reason) for kind, allowance in demands(gate)]
-    checks = [drift_check(gate.spec.info, gate.spec.label, kind, change, before, a, "more prompts would decide")
-              for kind, a in demands(gate)]  # fmt: skip
-    return Interval(before, before, before), checks
+    gate: Gate,
+    both: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    samples: Samples,
+    context: JudgeContext,
+) -> tuple[Check, ...]:
+    new, old = ({prompt: pair[run] for prompt, pair in both.items()} for run in (0, 1))
+    before = _mean(old.values())
+    if _is_exact(gate, samples):
+        return drift_checks(gate, exact(_mean(new.values()) - before), before, _amount(new, samples))
+    now_groups, old_groups = _by_conversation(new, samples), _by_conversation(old, samples)
+
+    def question(alpha: float) -> Limits | CannotTell:
+        if gate.spec.metric in _SHARES:
+            counts = [[(sum(g), float(len(g))) for g in groups] for groups in (now_groups, old_groups)]
+            return rates.paired_rate_change(counts[0], counts[1], alpha, alpha)
+        changes = [(float(np.mean(n)) - float(np.mean(o)),) for n, o in zip(now_groups, old_groups)]
+        return paired.over_prompts(changes, alpha, alpha)
+
+    return drift_checks(gate, gather(question, context, plain), before, _amount(new, samples))

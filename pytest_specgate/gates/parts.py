@@ -1,23 +1,35 @@
-"""Steps that several families share: picking numbers, matching prompts, and what to say of another place."""
+"""Steps that several families share: picking numbers, matching prompts, joining what ran together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 
-from pytest_specgate.gates.context import JudgeContext
-from pytest_specgate.gates.verdicts import NoVerdict
-from pytest_specgate.gates.wording import undecided
+import numpy as np
+
+from pytest_specgate.gates.context import JudgeContext, NoVerdict
+from pytest_specgate.gates.wording import all_undecided
 from pytest_specgate.records import Check, PromptSamples, Samples, Stored
 from pytest_specgate.suite.cases import Gate
-from pytest_specgate.units import Allowance
+
+Values = Mapping[str, Sequence[float]]
 
 
 def series_of(samples: Samples, metric: str, engine: str) -> dict[str, tuple[float, ...]]:
-    """The metric's values by prompt. Raises NoVerdict where no prompt has any."""
+    """The metric's values by prompt. Raises NoVerdict where no prompt has any, or one is not a finite number."""
     found = {p.prompt: p.series[metric] for p in samples.prompts if p.series.get(metric)}
     if not found:
-        raise NoVerdict(f"{metric} was not measured by this engine ({engine})", "remove the gate or use another engine")
+        raise unmeasured(metric, engine, "remove the gate, or use an engine that gives it")
+    for prompt, values in found.items():
+        if not np.isfinite(values).all():
+            raise NoVerdict(f"{metric} of {prompt} is not a finite number", "look at the clock of the engine's adapter")
     return found
+
+
+def unmeasured(metric: str, engine: str, hint: str) -> NoVerdict:
+    """What an engine does not give is an error: never 0, never a pass."""
+    return NoVerdict(f"{metric}: not measured by this engine ({engine})", hint)
 
 
 def shared(samples: Samples, stored: Stored) -> Iterator[tuple[PromptSamples, PromptSamples]]:
@@ -28,26 +40,77 @@ def shared(samples: Samples, stored: Stored) -> Iterator[tuple[PromptSamples, Pr
             yield prompt, before[prompt.prompt]
 
 
-def demands(gate: Gate) -> list[tuple[str, Allowance]]:
-    """The drift checks that the gate asks for."""
-    asked = (("max_drop", gate.spec.max_drop), ("max_rise", gate.spec.max_rise))
-    return [(kind, allowance) for kind, allowance in asked if allowance is not None]
+def shared_series(
+    samples: Samples, stored: Stored, metric: str
+) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+    """(values now, values stored) of each prompt for which both runs have the metric."""
+    return {
+        now.prompt: (now.series[metric], old.series[metric])
+        for now, old in shared(samples, stored)
+        if now.series.get(metric) and old.series.get(metric) and np.isfinite(old.series[metric]).all()
+    }
+
+
+def not_stored(gate: Gate, context: JudgeContext) -> NoVerdict:
+    """A baseline that lacks the metric is as good as none."""
+    reason = f"the baseline for {context.case} holds no {gate.spec.metric} of these prompts"
+    return NoVerdict(reason, f"record it: pytest --specgate-update {context.suite}")
 
 
 def from_elsewhere(gate: Gate, stored: Stored) -> tuple[Check, ...]:
-    """Drift checks against another place's absolute numbers cannot be decided here."""
+    """Drift checks against another place's numbers cannot be decided here."""
     hint = "run --specgate-update --specgate-update-only new to record one for this machine"
-    reason = f"the baseline is from {stored.place.slug}; {hint}"
-    return tuple(undecided(kind, allowance.text, reason) for kind, allowance in demands(gate))
+    return all_undecided(gate, f"the baseline is from {stored.place.slug}; {hint}", drift_only=True)
 
 
 def broken_environment(gate: Gate, context: JudgeContext) -> tuple[Check, ...]:
-    """Undecided checks for all demands if an environment rule did not hold, else nothing."""
+    """All demands undecided if an environment rule did not hold, else nothing."""
     for finding in context.findings:
         if not finding.held:
-            reason = f"environment rule '{finding.rule}' did not hold: {finding.detail}"
-            asked = [(kind, allowance.text) for kind, allowance in demands(gate)]
-            if gate.spec.limit is not None:
-                asked.insert(0, ("limit", gate.spec.limit.text))
-            return tuple(undecided(kind, text, reason) for kind, text in asked)
+            return all_undecided(gate, f"environment rule '{finding.rule}' did not hold: {finding.detail}")
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Independent observations: one group per prompt or block, one value per round; weights count prompts."""
+
+    groups: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+
+    @property
+    def values(self) -> list[float]:
+        """All observations."""
+        return [value for group in self.groups for value in group]
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds that any group has."""
+        return max((len(group) for group in self.groups), default=0)
+
+
+def units(values: Values, samples: Samples) -> Units:
+    """The values by prompt, those of requests that ran at the same time averaged into one per block and round."""
+    numbers = {p.prompt: p.series["block"] for p in samples.prompts if p.series.get("block")}
+    together: dict[float, dict[int, list[float]]] = {}
+    groups: list[tuple[float, ...]] = []
+    weights: list[float] = []
+    for prompt, series in values.items():
+        if len(numbers.get(prompt, ())) != len(series):
+            groups.append(tuple(series))
+            weights.append(1.0)
+            continue
+        for turn, (block, value) in enumerate(zip_longest(numbers[prompt], series)):
+            together.setdefault(block, {}).setdefault(turn, []).append(value)
+    for turns in together.values():
+        groups.append(tuple(float(np.mean(turns[turn])) for turn in sorted(turns)))
+        weights.append(float(np.mean([len(found) for found in turns.values()])))
+    return Units(tuple(groups), tuple(weights))
+
+
+def length_warning(samples: Samples) -> tuple[str, ...]:
+    """Truncated text looks like speed: say so where the arms' lengths differ by more than a tenth."""
+    ratios = [value for prompt in samples.prompts for value in prompt.series.get("length_ratio", ())]
+    if not ratios or 0.9 <= (mean := float(np.mean(ratios))) <= 1.1:
+        return ()
+    return (f"the candidate arm's texts are {mean:.2f}x as long as the reference arm's: times do not compare",)

@@ -1,17 +1,23 @@
 """Measurement → Samples: the per-prompt numbers that gates judge and baselines keep. Pure reduction of traces.
 
 A trace that contradicts itself makes the whole case invalid: a wrong counter is no regression, and no pass either.
+Beside the metrics, ``series`` holds the reference arm's latencies (``reference_tpot``) and, where requests ran at the
+same time, ``block``: the number of the block, within its round, in which the prompt ran.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.metrics import METRICS
-from pytest_specgate.records import Measurement, Pair, PromptSamples, Samples, trace_problems
+from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Samples, Trace, trace_problems
 from pytest_specgate.samples import acceptance, latency, memory, output, speed
+from pytest_specgate.samples.blocks import block_numbers
+
+__all__ = ["reduce"]
 
 
 def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Samples:
@@ -21,7 +27,9 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     for pair in measurement.pairs:
         by_prompt.setdefault(pair.prompt, []).append(pair)
     wanted = frozenset(metrics)
-    prompts = tuple(_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items())
+    alone = [_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items()]
+    together = _of_blocks(measurement.pairs)
+    prompts = tuple(replace(p, series={**p.series, **together.get(p.prompt, {})}) for p in alone)
     return Samples(measurement.case, measurement.greedy, prompts, memory.scalars(measurement.memory))
 
 
@@ -37,11 +45,48 @@ def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) 
     )
 
 
+def _of_blocks(pairs: tuple[Pair, ...]) -> Mapping[str, dict[str, tuple[float, ...]]]:
+    """By prompt, the series that only all pairs together can tell."""
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    for arm, prefix in latency.PREFIXES.items():
+        for prompt, rates in latency.throughput(pairs, arm).items():
+            found.setdefault(prompt, {})[f"{prefix}throughput"] = rates
+    numbers = block_numbers(pairs)
+    if numbers is not None:
+        for prompt in dict.fromkeys(pair.prompt for pair in pairs):
+            own = tuple(float(numbers[p.prompt, p.round]) for p in pairs if p.prompt == prompt)
+            found.setdefault(prompt, {})["block"] = own
+    return found
+
+
 def _refuse_invalid(measurement: Measurement) -> None:
     if not measurement.pairs:
         raise InvalidTrace(f"{measurement.case}: nothing was measured — give the scenario at least one prompt")
     for pair in measurement.pairs:
         for trace in (pair.reference, pair.candidate):
-            if problems := trace_problems(trace):
-                where = f"{measurement.case}: {trace.prompt}, {trace.arm.value} arm, round {pair.round + 1}"
+            if problems := _problems(trace):
+                where = f"{measurement.case}: {pair.prompt}, {trace.arm.value} arm, round {pair.round + 1}"
                 raise InvalidTrace(f"{where}: {problems[0]} — the engine's own counters contradict each other")
+        _refuse_mixed(measurement.case, pair)
+
+
+def _problems(trace: Trace) -> tuple[str, ...]:
+    """The broken identities, and times that say nothing was generated in any time."""
+    problems = trace_problems(trace)
+    if not problems and trace.seconds <= 0:
+        return ("the output took no time at all",)
+    return problems
+
+
+def _refuse_mixed(case: str, pair: Pair) -> None:
+    """A pair compares like with like, or its ratio means nothing."""
+    arms = (pair.reference.arm, pair.candidate.arm)
+    if arms != (Arm.REFERENCE, Arm.CANDIDATE):
+        what = (
+            f"{case}: {pair.prompt}, round {pair.round + 1}: traces come from the arms {arms[0].value}, {arms[1].value}"
+        )
+        raise InvalidTrace(f"{what} — a pair is one of each")
+    prompts = {pair.prompt, pair.reference.prompt, pair.candidate.prompt}
+    if len(prompts) > 1:
+        what = f"{case}: a pair mixes prompts: {', '.join(sorted(prompts))}"
+        raise InvalidTrace(f"{what} — a pair is one prompt by both arms")

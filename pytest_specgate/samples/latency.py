@@ -1,40 +1,55 @@
 """The latency family: seconds as the caller feels them, one value per prompt and round.
 
 The candidate arm carries the plain names; the reference arm's are kept beside them (``reference_tpot``), because a
-machine that is slower on both arms has not seen a regression.
+machine that is slower on both arms has not seen a regression. A percentile is judged over these per-request values:
+single gaps of one request depend on each other, and a baseline that kept them all could not be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
-from pytest_specgate.records import Pair, Trace
+from pytest_specgate.records import Arm, Chunk, Pair, Trace
+from pytest_specgate.samples.blocks import blocks, trace_of
 from pytest_specgate.samples.speed import decode_per_token
+
+PREFIXES: Mapping[Arm, str] = {Arm.CANDIDATE: "", Arm.REFERENCE: "reference_"}
 
 
 def series(pairs: Sequence[Pair]) -> dict[str, tuple[float, ...]]:
-    """Every latency metric that all traces of the prompt have, for both arms."""
+    """Every latency of one request that all traces of the prompt have, for both arms."""
     found: dict[str, tuple[float, ...]] = {}
     for name, measure in _MEASURES.items():
-        for prefix, arm in (("", "candidate"), ("reference_", "reference")):
-            values = [measure(getattr(pair, arm)) for pair in pairs]
+        for arm, prefix in PREFIXES.items():
+            values = [measure(trace_of(pair, arm)) for pair in pairs]
             if all(value is not None for value in values):
                 found[prefix + name] = tuple(value for value in values if value is not None)
     return found
 
 
+def throughput(pairs: Sequence[Pair], arm: Arm) -> dict[str, tuple[float, ...]]:
+    """Output tokens per second of wall time of every block, kept with the first prompt of the block."""
+    found: dict[str, list[float]] = {}
+    for block in blocks(pairs, arm):
+        traces = [trace_of(pair, arm) for pair in block]
+        wall = (max(t.chunks[-1].t_ns for t in traces) - min(t.submit_ns for t in traces)) / 1e9
+        if wall > 0:
+            rate = sum(trace.output_tokens for trace in traces) / wall
+            found.setdefault(block[0].prompt, []).append(rate)
+    return {prompt: tuple(rates) for prompt, rates in found.items()}
+
+
 def _itl(trace: Trace) -> float | None:
-    """Mean gap per token: each gap between chunks is shared by the tokens of the later chunk."""
-    gaps = [
-        (later.t_ns - earlier.t_ns) / 1e9 / later.tokens
-        for earlier, later in zip(trace.chunks, trace.chunks[1:])
-        if later.tokens
-    ]
+    """Mean gap per token over deliveries; one delivery in several chunks at the same instant counts once."""
+    deliveries: list[Chunk] = []
+    for chunk in trace.chunks:
+        if deliveries and deliveries[-1].t_ns == chunk.t_ns:
+            deliveries[-1] = Chunk(chunk.t_ns, deliveries[-1].tokens + chunk.tokens)
+        elif chunk.tokens:
+            deliveries.append(chunk)
+    gaps = [(later.t_ns - earlier.t_ns) / 1e9 / later.tokens for earlier, later in pairwise(deliveries)]
     return sum(gaps) / len(gaps) if gaps else None
-
-
-def _throughput(trace: Trace) -> float | None:
-    return trace.output_tokens / trace.seconds if trace.seconds > 0 else None
 
 
 _MEASURES: Mapping[str, Callable[[Trace], float | None]] = {
@@ -42,5 +57,4 @@ _MEASURES: Mapping[str, Callable[[Trace], float | None]] = {
     "tpot": decode_per_token,
     "itl": _itl,
     "e2el": lambda trace: trace.seconds,
-    "throughput": _throughput,
 }

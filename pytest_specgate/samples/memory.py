@@ -6,27 +6,28 @@ from collections.abc import Mapping
 
 from pytest_specgate.records import Arm, MemoryReading
 
+#: Where a peak is looked for, best first. A ratio takes both arms from one source: NVML counts the CUDA context and
+#: the allocator does not.
+_SOURCES: Mapping[str, tuple[str, ...]] = {
+    "vram": ("max_process_vram", "max_reserved"),
+    "host_memory": ("host_rss",),
+}
+
 
 def scalars(memory: Mapping[Arm, MemoryReading]) -> dict[str, float]:
-    """``vram``, ``vram_ratio``, ``host_memory`` and ``host_memory_ratio`` as far as both arms tell them."""
+    """``vram``, ``vram_ratio``, ``host_memory`` and ``host_memory_ratio`` as far as the arms tell them."""
     found: dict[str, float] = {}
-    reference, candidate = memory.get(Arm.REFERENCE), memory.get(Arm.CANDIDATE)
-    for name, peak in (("vram", device_peak), ("host_memory", host_peak)):
-        bytes_reference, bytes_candidate = peak(reference), peak(candidate)
-        if bytes_candidate:
-            found[name] = float(bytes_candidate)
-            if bytes_reference:
-                found[f"{name}_ratio"] = bytes_candidate / bytes_reference
+    candidate, reference = memory.get(Arm.CANDIDATE), memory.get(Arm.REFERENCE)
+    for name, sources in _SOURCES.items():
+        source = next((s for s in sources if _peak(candidate, s)), None)
+        if source is not None:
+            found[name] = float(_peak(candidate, source))
+        shared = next((s for s in sources if _peak(candidate, s) and _peak(reference, s)), None)
+        if shared is not None:
+            found[f"{name}_ratio"] = _peak(candidate, shared) / _peak(reference, shared)
     return found
 
 
-def device_peak(reading: MemoryReading | None) -> int | None:
-    """NVML's peak of the process, else what the allocator reserved."""
-    if reading is None:
-        return None
-    return reading.max_process_vram or reading.max_reserved
-
-
-def host_peak(reading: MemoryReading | None) -> int | None:
-    """Peak resident memory on the host."""
-    return reading.host_rss if reading else None
+def _peak(reading: MemoryReading | None, source: str) -> int:
+    """Bytes, or 0 where nothing was measured: no process runs in no memory."""
+    return int(getattr(reading, source, None) or 0)

@@ -23,8 +23,9 @@ def per_token(trace: Trace) -> float:
 
 
 def decode_per_token(trace: Trace) -> float | None:
-    """Seconds per token after the first chunk, which may hold several tokens; None where there is none."""
-    tokens = trace.output_tokens - trace.chunks[0].tokens
+    """Seconds per token after the first delivery, which may hold several tokens; None where there is none."""
+    first = sum(chunk.tokens for chunk in trace.chunks if chunk.t_ns == trace.chunks[0].t_ns)
+    tokens = trace.output_tokens - first
     return (trace.seconds - trace.ttft_seconds) / tokens if tokens > 0 else None
 
 

@@ -1,7 +1,8 @@
 """Closeness of two texts on a scale of 0 to 100, right for scripts without spaces too.
 
-With their defaults, identical Chinese scores 0 in rouge-score and near 0 in BLEU: neither finds words. Here each CJK
-character is a word. chrF works on characters anyway.
+With their defaults, identical Chinese scores 0 in rouge-score and near 0 in BLEU: neither finds words. Here each
+character of a script that is written without spaces is a word. chrF works on characters anyway. sacrebleu's own
+tokenizers for such scripts need dictionaries or downloads; its "char" one needs neither.
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-_CJK = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
+#: Han, kana and Hangul, then Thai, Lao, Myanmar and Khmer. Hangul is written with spaces, but its words are glued to
+#: their particles, so that whole words hardly ever match.
+_UNSPACED = (
+    r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+#: Vowel signs and accents that stand beside their letter: Indic scripts, Hebrew, Arabic, combining Latin accents.
+_MARKS = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0980-\u0dff"
+_WORD = re.compile(rf"[{_UNSPACED}]|(?:[^\W{_UNSPACED}]|[{_MARKS}])+")
+_ANY_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words; every CJK character is one."""
+    """Lower-case words; every character of an unspaced script is one."""
     return _WORD.findall(text.lower())
 
 
@@ -60,7 +68,7 @@ def _same_or(score: Callable[[str, str], float]) -> Callable[[str, str], float]:
 
 
 def _bleu_score(candidate: str, reference: str) -> float:
-    tokenize = "char" if re.search(f"[{_CJK}]", candidate + reference) else "13a"
+    tokenize = "char" if _ANY_UNSPACED.search(candidate + reference) else "13a"
     return float(_bleu(tokenize).sentence_score(candidate, [reference]).score)
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An estimate with one-sided lower and upper limits, each wrong with the probability it was asked for."""
+    """An estimate with one-sided lower and upper limits, each wrong with the probability it was asked for.
+
+    A limit that the data cannot give is infinite.
+    """
 
     estimate: float
     low: float
@@ -15,8 +18,8 @@ class Limits:
 
     def widened(self, factor: float) -> Limits:
         """The same estimate with both half-widths multiplied."""
-        return Limits(self.estimate, self.estimate - factor * (self.estimate - self.low),
-                      self.estimate + factor * (self.high - self.estimate))  # fmt: skip
+        below, above = self.estimate - self.low, self.high - self.estimate
+        return Limits(self.estimate, self.estimate - factor * below, self.estimate + factor * above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,38 +1,44 @@
 """Limits for acceptance: ratios of counts that cluster by conversation.
 
 Tokens of one text are accepted or refused together, so a binomial interval covers 40 % instead of 95 %; these treat
-the conversation as the unit.
+the conversation as the unit. Scatter is never believed to be below the binomial one: conversations that happen to
+agree would otherwise decide with certainty.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from numpy.typing import NDArray
 
 from pytest_specgate.stats.limits import CannotTell, Limits
+from pytest_specgate.stats.paired import t_limits
+
+_Vector = NDArray[np.float64]
 
 
-def pooled(hits: Sequence[float], trials: Sequence[float], alpha_low: float, alpha_high: float) -> Limits | CannotTell:
-    """Σ hits ÷ Σ trials over clusters, with t limits from leverage-corrected residuals and Kish's degrees of freedom."""
-    num, den = (np.asarray(x, dtype=float) for x in (hits, trials))
+def pooled_rate(
+    hits: Sequence[float], trials: Sequence[float], alpha_low: float, alpha_high: float
+) -> Limits | CannotTell:
+    """Σ hits ÷ Σ trials over clusters: t limits from leverage-corrected residuals with Kish's degrees of freedom."""
+    num, den = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
     num, den = num[den > 0], den[den > 0]
     if not den.size:
         return CannotTell("nothing was tested", "a run in which drafts are made")
-    rate = float(num.sum() / den.sum())
+    if not (np.isfinite(num).all() and np.isfinite(den).all()):
+        return CannotTell("a count is not a finite number", "counts without NaN or infinity")
     if den.size < 2:
         return CannotTell("one conversation says nothing about others", "2 conversations, better 16")
-    weights = den / den.sum()
+    rate, weights = float(num.sum() / den.sum()), den / den.sum()
     residuals = (num - rate * den) / np.sqrt(1 - weights)
-    freedom = float(1 / (weights**2).sum() - 1)
-    error = float(np.sqrt((residuals**2).sum()) / den.sum())
-    if error == 0.0:
-        return CannotTell("all conversations show the same rate, so their scatter is unknown", "more conversations")
-    return Limits(rate, rate - float(stats.t.isf(alpha_low, freedom)) * error, rate + float(stats.t.isf(alpha_high, freedom)) * error)
+    error = math.sqrt(float((residuals**2).sum())) / float(den.sum())
+    least = math.sqrt(_trial_variance(num, den) / float(den.sum()))
+    return t_limits(rate, max(error, least), float(1 / (weights**2).sum() - 1), (alpha_low, alpha_high))
 
 
-def paired_change(
+def paired_rate_change(
     now: Sequence[tuple[float, float]], stored: Sequence[tuple[float, float]], alpha_low: float, alpha_high: float
 ) -> Limits | CannotTell:
     """Rate now minus rate stored on the same clusters of (hits, trials): Mantel–Haenszel weights, t over clusters."""
@@ -43,31 +49,54 @@ def paired_change(
     clusters = n1.size
     if clusters < 2:
         return CannotTell("too few conversations that both runs share", "2 conversations, better 16")
+    if not all(np.isfinite(x).all() for x in (n1, d1, n0, d0)):
+        return CannotTell("a count is not a finite number", "counts without NaN or infinity")
     differences, weights = n1 / d1 - n0 / d0, d1 * d0 / (d1 + d0)
     mean = float((weights * differences).sum() / weights.sum())
-    spread = float(((weights * (differences - mean)) ** 2).sum())
-    error = float(np.sqrt(clusters / (clusters - 1) * spread) / weights.sum())
-    low, high = (float(stats.t.isf(alpha, clusters - 1)) * error for alpha in (alpha_low, alpha_high))
-    return Limits(mean, mean - low, mean + high)
+    spread = float(((weights * (differences - mean)) ** 2).sum()) * clusters / (clusters - 1)
+    variance = _trial_variance(np.concatenate([n1, n0]), np.concatenate([d1, d0]))
+    least = variance * float((weights**2 * (1 / d1 + 1 / d0)).sum())
+    error = math.sqrt(max(spread, least)) / float(weights.sum())
+    return t_limits(mean, error, clusters - 1, (alpha_low, alpha_high))
 
 
-def slope_per_doubling(
-    clusters: Sequence[str], doublings: Sequence[float], hits: Sequence[float], trials: Sequence[float], alpha: float
+def decay_slope(
+    clusters: Sequence[str], doublings: Sequence[float], counts: Sequence[tuple[float, float]], alpha: float
 ) -> Limits | CannotTell:
-    """Change of the rate per doubling of context, within clusters only: pooling confounds easy long prompts with decay."""
-    names, x, h, t = np.asarray(clusters), *(np.asarray(v, dtype=float) for v in (doublings, hits, trials))
-    numerators, denominators = [], []
-    for name in np.unique(names):
-        kept = (names == name) & (t > 0)
-        if kept.sum() < 2:
-            continue
-        centred = x[kept] - np.average(x[kept], weights=t[kept])
-        numerators.append(float((centred * h[kept]).sum()))
-        denominators.append(float((t[kept] * centred**2).sum()))
-    num, den = np.array(numerators), np.array(denominators)
-    if num.size < 2 or den.sum() == 0:
-        return CannotTell("too few conversations span a doubling of context", "2 conversations of different depths")
+    """Change of the rate per doubling of context, within clusters only: pooling confounds easy long prompts with decay.
+
+    ``doublings`` is log2 of the context length, ``counts`` are (hits, trials) there.
+    """
+    names, x = np.asarray(clusters), np.asarray(doublings, dtype=float)
+    hits, trials = np.asarray(counts, dtype=float).reshape(-1, 2).T
+    parts = [_slope_parts(x[names == name], hits[names == name], trials[names == name]) for name in np.unique(names)]
+    num, den = (np.array([part[i] for part in parts if part is not None]) for i in (0, 1))
+    if num.size < 2:
+        return CannotTell("too few conversations span different contexts", "2 conversations of several depths each")
     slope = float(num.sum() / den.sum())
-    spread = float(((num - slope * den) ** 2).sum())
-    half = float(stats.t.isf(alpha, num.size - 1)) * float(np.sqrt(num.size / (num.size - 1) * spread) / den.sum())
-    return Limits(slope, slope - half, slope + half)
+    spread = float(((num - slope * den) ** 2).sum()) * num.size / (num.size - 1)
+    least = _trial_variance(hits[trials > 0], trials[trials > 0]) * float(den.sum())
+    error = math.sqrt(max(spread, least)) / float(den.sum())
+    return t_limits(slope, error, num.size - 1, (alpha, alpha))
+
+
+def _slope_parts(x: _Vector, hits: _Vector, trials: _Vector) -> tuple[float, float] | None:
+    """(covariance, variance) of one cluster's rate and context, weighted by trials; None where context is constant."""
+    x, hits, trials = x[trials > 0], hits[trials > 0], trials[trials > 0]
+    if x.size < 2 or not np.isfinite(x).all():
+        return None
+    centred = x - np.average(x, weights=trials)
+    variance = float((trials * centred**2).sum())
+    return (float((centred * hits).sum()), variance) if variance > 0 else None
+
+
+def _trial_variance(hits: _Vector, trials: _Vector) -> float:
+    """Least variance of one trial: binomial with one hit and one miss added, so that 0 and 1 are not certain.
+
+    Accepted tokens per round are no share; there, one round that differs by the whole mean is the least.
+    """
+    total = float(trials.sum())
+    if (hits <= trials).all():
+        share = (float(hits.sum()) + 1) / (total + 2)
+        return share * (1 - share)
+    return (float(hits.sum()) / total) ** 2 / total

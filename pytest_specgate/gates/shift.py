@@ -1,0 +1,53 @@
+"""How far one run lies from the stored medians of another, prompt by prompt, on a log scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_specgate.gates.parts import units
+from pytest_specgate.records import Interval, Samples
+from pytest_specgate.stats.limits import CannotTell, Limits
+from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
+
+Both = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Log values now, each less its prompt's stored median; ``level`` is the mean of those medians."""
+
+    values: tuple[float, ...]
+    level: float
+    rounds: int
+    stored_rounds: int
+
+    def limits(self, alpha: float) -> Limits | CannotTell:
+        """Hodges–Lehmann limits of the shift, widened for the noise of the stored medians."""
+        limits = hodges_lehmann(self.values, alpha, alpha)
+        if isinstance(limits, CannotTell):
+            return limits
+        return limits.widened(stored_median_factor(self.rounds, self.stored_rounds))
+
+
+def shift_from_stored(both: Both, samples: Samples) -> Shift:
+    """The shift of (log values now, log values stored) by prompt; what ran at the same time counts once."""
+    medians = {prompt: float(np.median(old)) for prompt, (_, old) in both.items()}
+    centred = {prompt: [value - medians[prompt] for value in new] for prompt, (new, _) in both.items()}
+    observed = units(centred, samples)
+    return Shift(
+        values=tuple(observed.values),
+        level=float(np.mean(list(medians.values()))),
+        rounds=observed.rounds,
+        stored_rounds=min(len(old) for _, old in both.values()),
+    )
+
+
+def difference(level: float, limits: Limits) -> Interval:
+    """A shift of logs as a change in the metric's own unit, about the stored level."""
+    # Beyond e^50 nothing is a time or a ratio any more, and beyond e^709 nothing is a float.
+    ends = (level * math.expm1(min(end, 50.0)) for end in (limits.estimate, limits.low, limits.high))
+    return Interval(*ends)

@@ -1,0 +1,37 @@
+"""How much data would decide, and what a given amount can resolve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+#: Chance that a healthy build is cleared by the amount of data that the planner names.
+POWER = 0.95
+#: A signed-rank test needs this many times the pairs that a t test on normal data does, inverted.
+_RANK_EFFICIENCY = 0.95
+
+
+def resolvable_loss(scatter: float, pairs: int, factor: float, alpha: float) -> float:
+    """Smallest relative loss that is told from none with this many pairs of this scatter.
+
+    ``scatter`` is the standard deviation of one pair's log ratio, ``factor`` widens for noise in stored medians, and
+    ``alpha`` is the error rate of one look.
+    """
+    z = float(stats.norm.isf(alpha)) * factor + float(stats.norm.ppf(POWER))
+    return float(-np.expm1(-z * scatter / math.sqrt(_RANK_EFFICIENCY * max(pairs, 1))))
+
+
+def amount_to_decide(have: int, half_width: float, gap: float) -> int | None:
+    """How much data would make an interval of this half-width clear a bound ``gap`` away; None if none would."""
+    if gap <= 0 or not math.isfinite(half_width):
+        return None
+    return max(have + 1, math.ceil(have * min(half_width / gap, 1e6) ** 2))
+
+
+def scatter_of(values: Sequence[float]) -> float:
+    """Robust standard deviation about the median: a few spikes do not move it."""
+    data = np.asarray(values, dtype=float)
+    return 1.4826 * float(np.median(np.abs(data - np.median(data)))) if data.size else 0.0
