@@ -10,7 +10,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-WORDS = tuple("a the model draft token keeps says what it would next and round is of in to be or not".split())
+WORDS = (
+    *("a", "the", "model", "draft", "token", "keeps", "says", "what", "it", "would", "next", "and", "round"),
+    *("is", "of", "in", "to", "be", "or", "not"),
+)
 SPECIAL = ("<unk>", "<bos>", "<eos>", "<user>", "<assistant>", "<system>")
 TEMPLATE = (
     "<bos>{% for m in messages %} <{{ m.role }}> {{ m.content }}{% endfor %}"
@@ -23,15 +26,15 @@ EOS = SPECIAL.index("<eos>")
 
 def tokenizer(words: tuple[str, ...] = WORDS, special: tuple[str, ...] = SPECIAL) -> Any:
     """A word-level tokenizer with a chat template."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     names = [*special, *words, *(f"w{n}" for n in range(ROWS - len(special) - len(words)))]
-    inner = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
+    unknown, begin, end = special[:3]
+    inner = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token=unknown))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    inner.decoder = decoders.Fuse()
     made = PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<bos>", eos_token="<eos>", unk_token="<unk>", pad_token="<eos>"
+        tokenizer_object=inner, bos_token=begin, eos_token=end, unk_token=unknown, pad_token=end
     )
     made.chat_template = TEMPLATE
     return made
@@ -91,3 +94,63 @@ def pair(folder: Path, noise: float = 0.05) -> tuple[Path, Path]:
     """Directories of a target and of a draft that agrees with it in part."""
     target = model()
     return save(folder / "target", target), save(folder / "draft", blurred(target, noise))
+
+
+def gguf(path: Path, made: Any) -> Path:
+    """The model as a GGUF file in float32, with a byte-pair tokenizer of a single merge."""
+    import torch
+    from gguf import GGUFWriter
+
+    config, heads = made.config, {"q": made.config.num_attention_heads, "k": made.config.num_key_value_heads}
+    writer = GGUFWriter(str(path), "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    letters = ("i", "n")
+    more = (f"w{n}" for n in range(ROWS - len(SPECIAL) - len(WORDS) - len(letters)))
+    writer.add_token_list([*SPECIAL, *WORDS, *more, *letters])
+    writer.add_token_merges([" ".join(letters)])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(EOS)
+    writer.add_unk_token_id(0)
+    writer.add_chat_template(TEMPLATE)
+    for name, weight in made.state_dict().items():
+        rows = weight.detach().to(torch.float32)
+        part = name.removesuffix("_proj.weight")[-1]
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            # llama.cpp interleaves the two halves of every rotated head.
+            split = rows.reshape(heads[part], 2, rows.shape[0] // heads[part] // 2, rows.shape[1])
+            rows = split.swapaxes(1, 2).reshape(rows.shape)
+        writer.add_tensor(_gguf_name(name), rows.contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _gguf_name(name: str) -> str:
+    for ours, theirs in (
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("lm_head", "output"),
+        ("model.layers", "blk"),
+        ("self_attn.q_proj", "attn_q"),
+        ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"),
+        ("self_attn.o_proj", "attn_output"),
+        ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"),
+        ("mlp.down_proj", "ffn_down"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("input_layernorm", "attn_norm"),
+    ):
+        name = name.replace(ours, theirs)
+    return name

@@ -17,6 +17,7 @@ from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.suite.model import Method
 
 if TYPE_CHECKING:
     from pytest_specgate.engines.hf.loading import Loaded
@@ -38,6 +39,7 @@ class TransformersEngine:
         self._draft: Loaded | None = None
         self._plan: Plan | None = None
         self._kv_cache: int | None = None
+        self._pruned = False
 
     # --- life --------------------------------------------------------------------------------------------
 
@@ -127,6 +129,8 @@ class TransformersEngine:
         target = self._started()
         if arm is Arm.CANDIDATE and self._plan is None:
             raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
+        if arm is Arm.CANDIDATE:
+            self._refuse_pruned_draft(request)
         inputs = self._encode(request, target)
         torch.manual_seed(zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()))
         extra = self._plan.arguments if self._plan and arm is Arm.CANDIDATE else {}
@@ -137,6 +141,16 @@ class TransformersEngine:
         if made.kv_cache is not None:
             self._kv_cache = max(self._kv_cache or 0, made.kv_cache)
         return made.trace
+
+    def _refuse_pruned_draft(self, request: Request) -> None:
+        """For sampling with two vocabularies transformers cuts the draft's head down, in place and for good."""
+        candidate = self._context.spec.candidate
+        if candidate is None or candidate.method is not Method.UNIVERSAL:
+            return
+        if request.sampling.greedy and self._pruned:
+            what = f"{request.prompt}: sampling has pruned the draft, which can decode greedily no more"
+            raise EngineError(self._name, what, "give greedy and sampled scenarios an engine each")
+        self._pruned = self._pruned or not request.sampling.greedy
 
     def _encode(self, request: Request, target: Loaded) -> Any:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]

@@ -51,23 +51,31 @@ def test_builds_what_an_installed_package_registers(tmp_path: Path, monkeypatch:
     [
         (
             "transformer",
-            "mine: unknown engine kind 'transformer'; did you mean 'transformers'? — "
-            "choose one of scripted, transformers, or write 'package.module:Class'",
+            (
+                "mine: unknown engine kind 'transformer'; did you mean 'transformers'? — "
+                "choose one of scripted, transformers, or write 'package.module:Class'"
+            ),
         ),
         (
             "not_there:Engine",
-            "mine: cannot import 'not_there' (ModuleNotFoundError: No module named 'not_there') — "
-            "install it, or check the spelling and that it can be imported from here",
+            (
+                "mine: cannot import 'not_there' (ModuleNotFoundError: No module named 'not_there') — "
+                "install it, or check the spelling and that it can be imported from here"
+            ),
         ),
         (
             "pytest_specgate.engines.scripted:ScriptEngine",
-            "mine: 'pytest_specgate.engines.scripted' has no 'ScriptEngine'; did you mean 'ScriptedEngine'? — "
-            "check the spelling",
+            (
+                "mine: 'pytest_specgate.engines.scripted' has no 'ScriptEngine'; did you mean 'ScriptedEngine'? — "
+                "check the spelling"
+            ),
         ),
         (
             "collections:UserList",
-            "mine: cannot build collections:UserList ('EngineContext' object is not iterable) — "
-            "its constructor takes one argument, the EngineContext",
+            (
+                "mine: cannot build collections:UserList ('EngineContext' object is not iterable) — "
+                "its constructor takes one argument, the EngineContext"
+            ),
         ),
     ],
 )
@@ -77,9 +85,7 @@ def test_errors_say_what_to_do(kind: str, text: str) -> None:
     assert str(raised.value) == text
 
 
-def test_a_class_that_lacks_members_is_named_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_that_lacks_members_is_named_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "half_an_engine.py").write_text(
         "class Half:\n    capabilities = frozenset()\n    def __init__(self, context): pass\n"
         "    def start(self): pass\n    def generate(self, requests, arm): return []\n"
@@ -93,9 +99,7 @@ def test_a_class_that_lacks_members_is_named_with_them(
     )
 
 
-def test_a_module_that_fails_to_import_is_told_with_its_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_fails_to_import_is_told_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_engine.py").write_text("raise RuntimeError('no licence file')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(EngineError, match=r"cannot import 'broken_engine' \(RuntimeError: no licence file\)"):

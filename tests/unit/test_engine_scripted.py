@@ -145,9 +145,7 @@ def test_faults_that_raise_leave_the_reference_arm_alone(fault: str, error: type
 
 
 def test_an_engine_that_cannot_start() -> None:
-    with pytest.raises(
-        EngineError, match="^fake: the script says that this engine cannot start — set fault: none$"
-    ):
+    with pytest.raises(EngineError, match=r"^fake: the script says that this engine cannot start — set fault: none$"):
         scripted(fault="start").start()
 
 
