@@ -1,0 +1,116 @@
+"""``python -m pytest_specgate``: what can be done without running a model.
+
+A mistake is one line, ``specgate: what — what to do``, on standard error, and exit status 4, as pytest's usage errors
+have it; Ctrl-C is 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pytest_specgate.errors import SpecgateError
+
+INTERRUPTED, USAGE = 2, 4
+_EXAMPLES = """\
+examples:
+  pytest --specgate suites/ --specgate-report report.json
+  python -m pytest_specgate judge report.json
+  python -m pytest_specgate judge report.json --suites ../other-checkout --strict
+  python -m pytest_specgate schema suite > suite.schema.json
+"""
+_JUDGE = """\
+Judge the measurements of a stored report again, by what its suites and the baselines say now. No model is loaded:
+use it to see what other limits would have said.
+
+exit status:
+  0  nothing fails the build
+  1  a gate fails it or could not be judged, or no gate of an engine was decided
+  2  interrupted, now or when the report was written
+  4  a mistake in the command, or an unreadable report or suite
+"""
+_JUDGE_EXAMPLES = """\
+examples:
+  python -m pytest_specgate judge report.json
+  python -m pytest_specgate judge ci/report.json --suites . --baselines baselines
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says a mistake in one line; argparse would print the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"specgate: {message} — see {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = _Parser(
+        prog="python -m pytest_specgate",
+        description="Gates for speculative decoding: the commands that need no model.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    judge = commands.add_parser(
+        "judge",
+        help="judge a stored report again",
+        description=_JUDGE,
+        epilog=_JUDGE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    judge.add_argument("report", type=Path, metavar="REPORT.json", help="a file that --specgate-report wrote")
+    where = "folder that the report's suite paths start from (default: the current one)"
+    judge.add_argument("--suites", type=Path, default=Path(), metavar="DIR", help=where)
+    stored = "folder of baselines (default: baselines in the suites' folder)"
+    judge.add_argument("--baselines", type=Path, metavar="DIR", help=stored)
+    judge.add_argument("--strict", action="store_true", help="fail where a gate stays undecided")
+    schema = commands.add_parser("schema", help="print the JSON Schema of a file format", allow_abbrev=False)
+    schema.add_argument("format", choices=("suite", "baseline", "report"), help="which files it describes")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    chosen = parser().parse_args(arguments)
+    try:
+        status = _run(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away, as head does; what is still buffered must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except SpecgateError as error:
+        sys.stderr.write(f"specgate: {_one_line(error)}\n")
+        return USAGE
+    except KeyboardInterrupt:
+        sys.stderr.write("specgate: interrupted — run it again\n")
+        return INTERRUPTED
+    return status
+
+
+def _one_line(error: SpecgateError) -> str:
+    from pytest_specgate.report.escape import flat
+
+    return flat(str(error))
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    if chosen.command == "schema":
+        from pytest_specgate.commands import schema
+
+        return schema.show(chosen.format, sys.stdout)
+    from pytest_specgate.commands import judge
+
+    baselines = chosen.baselines or chosen.suites / "baselines"
+    return judge.show(judge.Ask(chosen.report, chosen.suites, baselines, strict=chosen.strict), sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

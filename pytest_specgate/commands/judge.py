@@ -1,0 +1,110 @@
+"""``judge``: the measurements of a stored report, judged by what its suites and the baselines say now.
+
+A case is found by its id. One that was measured and that its suite has no more is told; one that could not be
+measured stays the error that it was; one that the report never saw is told too, for it was not asked for.
+The error budget is shared among the checks of the suites that the report names.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from pytest_specgate.errors import SpecgateError, StoreError
+from pytest_specgate.records import Measurement, Outcome, Verdict
+from pytest_specgate.report import document, terminal
+from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.runner import Judged, exit_status, judge_all, undecided
+from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.suite.cases import Case, Suite, expand
+from pytest_specgate.suite.checks import checks_in
+from pytest_specgate.suite.load import load_suite
+
+INTERRUPTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Which report, and where its suites and the baselines lie."""
+
+    report: Path
+    suites: Path
+    baselines: Path
+    strict: bool = False
+
+
+@dataclass(slots=True)
+class _Again:
+    """What came of judging again: verdicts, errors carried over, and notes."""
+
+    judged: list[Judged] = field(default_factory=list)
+    carried: list[Verdict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def show(ask: Ask, out: TextIO) -> int:
+    """Write the verdicts as a run's summary has them; the exit status. Raises SpecgateError."""
+    report = document.read(ask.report)
+    again = _judge(ask, report)
+    out.writelines(f"{line}\n" for line in _lines(again, out))
+    status = 1 if again.carried else exit_status(again.judged, strict=ask.strict)
+    return status or (INTERRUPTED if report.exit_status == INTERRUPTED else 0)
+
+
+def _lines(again: _Again, out: TextIO) -> Iterator[str]:
+    ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
+    verdicts = [one.verdict for one in again.judged] + again.carried
+    yield from terminal.lines(verdicts, shutil.get_terminal_size().columns, ascii_only=ascii_only)
+    notes = [f"note: {note}" for note in again.notes]
+    for line in map(flat, [*notes, *(f"ERROR: {problem}" for problem in undecided(again.judged))]):
+        yield in_ascii(line) if ascii_only else line
+
+
+def _judge(ask: Ask, report: document.Report) -> _Again:
+    loaded = {name: _load(ask, name) for name in report.measurements}
+    checks = sum(checks_in(cases) for _, cases in loaded.values())
+    again = _Again()
+    settings = Settings(baselines=ask.baselines)
+    for name, (suite, cases) in loaded.items():
+        taken = {measurement.case: measurement for measurement in report.measurements[name]}
+        again.judged += _of_suite(suite, cases, taken, settings, checks)
+        again.notes += _unmatched(name, cases, taken)
+    measured = {measurement.case for taken in report.measurements.values() for measurement in taken}
+    errors = [verdict for verdict in report.verdicts if verdict.outcome is Outcome.ERROR]
+    again.carried += [verdict for verdict in errors if verdict.case not in measured]
+    if not (again.judged or again.carried):
+        what = f"{ask.report}: holds no measurement of a case that its suites still have"
+        raise StoreError(f"{what} — measure again: pytest --specgate --specgate-report {ask.report}")
+    return again
+
+
+def _load(ask: Ask, name: str) -> tuple[Suite, tuple[Case, ...]]:
+    path = ask.suites / name
+    if not path.is_file():
+        hint = "name the folder that the report's paths start from with --suites"
+        raise SpecgateError(f"{path}: the report's suite is not there — {hint}")
+    suite = load_suite(path, ask.suites)
+    return suite, expand(suite)
+
+
+def _of_suite(
+    suite: Suite, cases: tuple[Case, ...], taken: Mapping[str, Measurement], settings: Settings, checks: int
+) -> Iterator[Judged]:
+    for engine in dict.fromkeys(case.engine for case in cases):
+        session = SuiteSession(suite, engine, settings, checks)
+        mine = [case for case in cases if case.engine == engine and case.id in taken]
+        for case in mine:
+            session.take(case, taken[case.id])
+        yield from judge_all(session, mine)
+
+
+def _unmatched(name: str, cases: tuple[Case, ...], taken: Mapping[str, Measurement]) -> Iterator[str]:
+    known = {case.id for case in cases}
+    for case in taken:
+        if case not in known:
+            yield f"{name}: {case} was measured, but the suite has no such case now"
+    for case in sorted(known - set(taken)):
+        yield f"{name}: {case} is not among the report's measurements, and was not judged"
