@@ -25,7 +25,7 @@ from pytest_specgate.gates.parts import (
     units,
 )
 from pytest_specgate.gates.shift import Both, difference, shift_from_stored
-from pytest_specgate.gates.wording import Amount, drift_checks, finite, limit_checks
+from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.stats import paired, quantiles
 from pytest_specgate.stats.limits import CannotTell, Limits
@@ -36,14 +36,23 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     """Checks of one latency gate. Raises NoVerdict where the metric was not measured, or not stored."""
     values = series_of(samples, gate.spec.metric, context.engine)
     evidence = _evidence(gate, values, samples, context)
-    centre = _statistic(gate.spec.statistic, [v for series in values.values() for v in series])
-    measured = finite(evidence.failing) if isinstance(evidence, Evidence) else None
+    requests = [v for series in values.values() for v in series]
     checks = broken_environment(gate, context)
     if not checks:
         checks = limit_checks(gate, evidence, _amount(gate, values, samples, context))
         checks += _drift(gate, samples, stored, context)
-    measured = measured or Interval(centre, centre, centre)
-    return Judged(checks, measured, _stored_centre(gate, stored), length_warning(samples))
+    return Judged(checks, _measured(gate, evidence, requests), _stored_centre(gate, stored), length_warning(samples))
+
+
+def _measured(gate: Gate, evidence: Evidence | CannotTell, requests: Sequence[float]) -> Interval:
+    """The statistic with its limits; an open side ends at the last value seen, for reports hold no infinities."""
+    if isinstance(evidence, CannotTell):
+        centre = _statistic(gate.spec.statistic, requests)
+        return Interval(centre, centre, centre)
+    found = evidence.failing
+    low = found.low if math.isfinite(found.low) else min(requests)
+    high = found.high if math.isfinite(found.high) else max(requests)
+    return Interval(found.value, low, high)
 
 
 def _statistic(name: str, values: Sequence[float]) -> float:
