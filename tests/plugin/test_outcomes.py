@@ -131,7 +131,7 @@ def test_the_failure_is_the_verdicts_own_text(project: Project) -> None:
         [
             "*FAILURES*",
             "*tiny::conditional_acceptance[[]qa-t0-c1]*",
-            "suites/demo.specgate.yaml:5:5: conditional_acceptance on tiny::qa-t0-c1: *breaks the limit >=90%",
+            "suites/demo.specgate.yaml:5:5: conditional_acceptance on tiny::qa-t0-c1: * the limit >=90%",
             "  measured: *",
             "  limit >=90%: FAIL: *",
             "  next: *",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
+import os
+import re
+import subprocess
+import sys
 
 import pytest
-
-from pytest_specgate.plugin import progress
 
 from .conftest import PASS, Project
 
@@ -43,17 +45,33 @@ def test_a_short_run_says_nothing(project: Project) -> None:
     result.stdout.no_fnmatch_line("specgate: tiny*")
 
 
-def test_a_terminal_gets_one_line_that_is_removed(chatty: Project) -> None:
-    pytest.importorskip("pexpect")
-    child = chatty.pytester.spawn_pytest("--specgate -p no:randomly suites")
-    text = child.read().decode()
-    log: Path = chatty.path / "screen.txt"
-    log.write_text(text)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("how", [(), ("-v",), ("-s",)])
+def test_a_terminal_gets_one_line_that_is_removed(chatty: Project, how: tuple[str, ...]) -> None:
+    screen = _on_a_terminal(chatty, "--specgate", "-p", "no:randomly", "--color=no", *how)
 
-    lines = text.replace("\r\n", "\n").split("\n")
-    assert any(line.count("\rtiny::qa-t0-c1: round") >= 2 for line in lines)
+    lines = screen.replace("\r\n", "\n").split("\n")
+    (rewritten,) = [line for line in lines if "\rtiny::qa-t0-c1: round" in line]
+    assert rewritten.count("\rtiny::qa-t0-c1: round") == 12
+    # Blanks over the last state, and whatever pytest prints next from the first column on.
+    assert re.search(r"s left *\r {150,}\r", rewritten)
     assert not any(line.startswith("specgate: tiny") for line in lines)
+    assert "1 passed" in screen
 
 
-def test_progress_reads_its_pace_when_it_speaks() -> None:
-    assert progress.LOG_SECONDS == 30.0
+def _on_a_terminal(project: Project, *arguments: str) -> str:
+    """Everything that pytest writes to a terminal of 160 columns."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "pytest", *arguments]
+    with subprocess.Popen(command, cwd=project.path, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        read = bytearray()
+        # Linux says that the other end is closed by an error.
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 65536):
+                read += piece
+        process.wait()
+    os.close(ours)
+    return read.decode()
