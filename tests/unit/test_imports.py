@@ -49,17 +49,23 @@ def test_an_unused_plugin_loads_its_options_alone(tmp_path: Path) -> None:
     assert not loaded & HEAVY
 
 
-def test_collecting_loads_no_torch_and_no_numbers(tmp_path: Path) -> None:
+def test_collecting_loads_no_torch_and_no_numbers_and_asks_no_network(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "q", "turns": ["Say it."]}\n')
     (tmp_path / "x.specgate.yaml").write_text(
         "specgate: 1\nengines: {tiny: {target: no/such-model}}\n"
         "scenarios: {qa: {category: qa, prompts: p.jsonl}}\ngates: [{metric: speedup, limit: '>=1x'}]\n"
     )
 
-    loaded = _loaded(_pytest("--specgate", "--collect-only"), tmp_path)
+    offline = (
+        "import os, socket\n"
+        "def refuse(*_): os._exit(9)\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+    )
+
+    loaded = _loaded(offline + _pytest("--specgate", "--collect-only"), tmp_path)
 
     assert "pytest_specgate.plugin.collect" in loaded
-    assert not loaded & {"torch", "transformers", "numpy", "scipy", "sacrebleu", "socket.create_connection"}
+    assert not loaded & {"torch", "transformers", "numpy", "scipy", "sacrebleu"}
 
 
 def _modules() -> list[Path]:
