@@ -26,8 +26,9 @@ from pytest_specgate.gates.parts import (
 from pytest_specgate.gates.shift import difference, shift_from_stored
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
-from pytest_specgate.stats import paired, stalls
+from pytest_specgate.stats import paired, samplesize, stalls
 from pytest_specgate.stats.limits import CannotTell, Limits
+from pytest_specgate.stats.signedrank import stored_median_factor
 from pytest_specgate.suite.cases import Gate
 
 #: An interval wider than this factor either way says nothing; its limits may not even be floats.
@@ -44,7 +45,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     if not checks:
         checks = limit_checks(gate, evidence, _amount(gate, units(values, samples)))
         checks += _drift(gate, samples, stored, context)
-    warnings = (*length_warning(samples), *_stalls(samples, context))
+    warnings = (*length_warning(samples), *_too_fine(gate, samples, stored, context), *_stalls(samples, context))
     return Judged(checks, measured, _stored_mean(gate, stored), warnings)
 
 
@@ -91,6 +92,23 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     level = math.exp(shift.level)
     change = gather(shift.limits, context, lambda limits: difference(level, limits))
     return drift_checks(gate, change, level, Amount(shift.rounds, "rounds"))
+
+
+def _too_fine(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> tuple[str, ...]:
+    """Say that the allowed drop asks for more than this noise resolves: the gate will stay open more often than not."""
+    allowed = gate.spec.max_drop
+    both = shared_series(samples, stored, gate.spec.metric) if stored and stored.place == context.place else {}
+    if allowed is None or not both:
+        return ()
+    shift = shift_from_stored(both, samples)
+    scatter, pairs = samplesize.scatter_of(shift.values), len(shift.values)
+    factor = stored_median_factor(shift.rounds, shift.stored_rounds)
+    least = samplesize.resolvable_loss(scatter, pairs, factor, context.wrong_fail)
+    level = math.exp(shift.level)
+    if allowed.of(level) >= least * level:
+        return ()
+    found = f"{pairs} pairs that scatter by {scatter:.1%} resolve drops from {least:.1%} up"
+    return (f"{found}: an allowed drop of {allowed.text} will often stay undecided",)
 
 
 def _stalls(samples: Samples, context: JudgeContext) -> tuple[str, ...]:
