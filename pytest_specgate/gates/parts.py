@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_specgate.gates.context import JudgeContext, NoVerdict
 from pytest_specgate.gates.wording import all_undecided
+from pytest_specgate.metrics import Family
 from pytest_specgate.records import Check, PromptSamples, Samples, Stored
 from pytest_specgate.suite.cases import Gate
 
@@ -53,7 +54,9 @@ def shared_series(
 
 def not_stored(gate: Gate, context: JudgeContext) -> NoVerdict:
     """A baseline that lacks the metric is as good as none."""
-    reason = f"the baseline for {context.case} holds no {gate.spec.metric} of these prompts"
+    # A memory peak belongs to the whole run, everything else to prompts.
+    whose = "" if gate.spec.info.family is Family.MEMORY else " of these prompts"
+    reason = f"the baseline for {context.case} holds no {gate.spec.metric}{whose}"
     return NoVerdict(reason, f"record it: pytest --specgate-update {context.suite}")
 
 

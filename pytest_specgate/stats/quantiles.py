@@ -33,7 +33,8 @@ def quantile(
     high = float(data[above]) if above < data.size else math.inf
     if math.isinf(low) and math.isinf(high):
         needed = min(requests_needed(share, alpha_low), requests_needed(1 - share, alpha_high))
-        return CannotTell(f"{data.size} requests bound this quantile on neither side", f"{needed} requests")
+        seen = "1 request bounds" if data.size == 1 else f"{data.size} requests bound"
+        return CannotTell(f"{seen} this quantile on neither side", f"{needed} requests")
     # Equal values of a coarse clock are no proof of more than its resolution.
     estimate = float(np.quantile(data, share))
     floor = CLOCK_FLOOR * abs(estimate)

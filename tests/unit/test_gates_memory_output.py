@@ -98,7 +98,9 @@ def test_memory_that_was_not_measured_is_an_error(metric: str, hint: str) -> Non
 
 
 def test_memory_that_was_not_stored_is_an_error() -> None:
-    assert verdict(gate("vram", max_rise="5%"), peaks(vram=GIB), peaks()).outcome is Outcome.ERROR
+    said = verdict(gate("vram", max_rise="5%"), peaks(vram=GIB), peaks())
+
+    assert (said.outcome, said.reason) == (Outcome.ERROR, "the baseline for e::short-t0-c1 holds no vram")
 
 
 def test_memory_of_another_machine_decides_no_rise_and_its_limit_is_judged() -> None:

@@ -45,6 +45,7 @@ def test_both_sides_open_cannot_tell() -> None:
     assert quantile([1.0, 2.0, 3.0], 0.5, 0.1, 0.1) == CannotTell(
         "3 requests bound this quantile on neither side", "4 requests"
     )
+    assert quantile([1.0], 0.5, 0.1, 0.1) == CannotTell("1 request bounds this quantile on neither side", "4 requests")
     assert limits(quantile([1.0, 2.0, 3.0, 4.0], 0.5, 0.1, 0.1)) == Limits(2.5, 1.0, 4.0)
 
 
