@@ -109,6 +109,18 @@ def test_one_changed_text_is_named_and_the_others_are_judged() -> None:
     assert said.warnings == ("1 of 4 texts differ from the baseline's, p3 first: their counts scatter",)
 
 
+@pytest.mark.parametrize(
+    ("unchanged", "changed", "outcome"),
+    [(7, 7, Outcome.PASS), (7, 10, Outcome.PASS), (7, 1, Outcome.FAIL), (5, 7, Outcome.FAIL)],
+)
+def test_a_few_changed_texts_excuse_no_others_and_count_if_they_prove_a_loss(
+    unchanged: int, changed: int, outcome: Outcome
+) -> None:
+    now = run([unchanged] * 10 + [changed] * 6, digests=["same"] * 10 + ["other"] * 6)
+
+    assert verdict(gate("conditional_acceptance", max_drop="0.05"), now, run([7] * 16)).outcome is outcome
+
+
 def test_a_text_without_a_digest_is_not_taken_for_the_same() -> None:
     said = verdict(
         gate("conditional_acceptance", max_drop="0.05"), run([6] * 4, digests=[""] * 4), run([7] * 4, digests=[""] * 4)
