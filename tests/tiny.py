@@ -97,7 +97,7 @@ def pair(folder: Path, noise: float = 0.05) -> tuple[Path, Path]:
 
 
 def gguf(path: Path, made: Any) -> Path:
-    """The model as a GGUF file in float32, with a byte-pair tokenizer of a single merge."""
+    """The model as a GGUF file in float32, with a byte-pair tokenizer of two merges."""
     import torch
     from gguf import GGUFWriter
 
@@ -113,10 +113,10 @@ def gguf(path: Path, made: Any) -> Path:
     writer.add_rope_freq_base(10000.0)
     writer.add_vocab_size(config.vocab_size)
     writer.add_tokenizer_model("gpt2")
-    letters = ("i", "n")
+    letters = ("i", "n", "o", "r")
     more = (f"w{n}" for n in range(ROWS - len(SPECIAL) - len(WORDS) - len(letters)))
     writer.add_token_list([*SPECIAL, *WORDS, *more, *letters])
-    writer.add_token_merges([" ".join(letters)])
+    writer.add_token_merges(["i n", "o r"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(EOS)
     writer.add_unk_token_id(0)
