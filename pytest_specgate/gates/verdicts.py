@@ -23,7 +23,8 @@ def verdict(gate: Gate, judged: Judged, context: JudgeContext) -> Verdict:
         case=context.case,
         outcome=deciding.outcome,
         reason=_one_line(deciding.reason + note),
-        advice="" if deciding.outcome is Outcome.PASS else ADVICE[gate.spec.metric],
+        # An undecided check says itself what would decide; where to look is for what is known to be worse.
+        advice=ADVICE[gate.spec.metric] if deciding.outcome is Outcome.FAIL else "",
         measured=judged.measured,
         baseline=judged.baseline,
         checks=judged.checks,
