@@ -37,7 +37,8 @@ def test_records_that_share_an_8_gram_are_dropped_and_counted():
     texts = {(1,): "one two three four five six seven eight nine", (2,): "nothing of the kind"}
     records = [corpus.Record(ids, (9,), True) for ids in texts]
 
-    kept, dropped = corpus.without_overlap(records, corpus.ngrams("zero one two three four five six seven eight"), texts.get)
+    forbidden = corpus.ngrams("zero one two three four five six seven eight")
+    kept, dropped = corpus.without_overlap(records, forbidden, texts.get)
 
     assert kept == [records[1]]
     assert dropped == 1

@@ -1,6 +1,6 @@
 """Every mistake in a suite file, with the text that a user reads."""
 
-# ruff: noqa: E501, ISC004 -- messages stand as a user reads them
+# ruff: noqa: ISC004 -- messages stand as a user reads them
 from __future__ import annotations
 
 from pathlib import Path

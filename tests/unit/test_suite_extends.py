@@ -1,6 +1,6 @@
 """Suites laid over their bases."""
 
-# ruff: noqa: E501 -- messages stand as a user reads them
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The JSON Schema that editors use: up to date, and of one mind with the loader."""
 
-# ruff: noqa: E501 -- messages stand as a user reads them
+
 from __future__ import annotations
 
 import copy
