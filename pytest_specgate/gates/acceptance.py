@@ -7,7 +7,7 @@ changed, carry sampling error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
@@ -156,7 +156,8 @@ def _exact_checks(gate: Gate, same: Both, context: JudgeContext) -> tuple[Check,
 
 def _paired_checks(gate: Gate, both: Both, context: JudgeContext) -> tuple[Check, ...]:
     ratio = RATIOS[gate.spec.metric]
-    now, old = (ratio.totals(pair[run] for pair in both) for run in (0, 1))
+    now = ratio.totals(new for new, _ in both)
+    old = ratio.totals(replace(old, cluster=new.cluster) for new, old in both)
     before = ratio.value(old for _, old in both) or 0.0
     change = gather(
         lambda alpha: rates.paired_rate_change(list(now.values()), [old[name] for name in now], alpha, alpha),

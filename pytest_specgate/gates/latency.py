@@ -88,7 +88,7 @@ def _stored_centre(gate: Gate, stored: Stored | None) -> Interval | None:
     if stored is None:
         return None
     values = [v for p in stored.samples.prompts for v in p.series.get(gate.spec.metric, ())]
-    if not values or not np.isfinite(values).all():
+    if not values or not paired.sane(values):
         return None
     centre = _statistic(gate.spec.statistic, values)
     return Interval(centre, centre, centre)

@@ -7,6 +7,7 @@ from pytest_specgate.gates.decision import exact
 from pytest_specgate.gates.parts import from_elsewhere, not_stored, unmeasured
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
+from pytest_specgate.stats import paired
 from pytest_specgate.suite.cases import Gate
 
 _ONCE = Amount(1, "runs")
@@ -15,23 +16,29 @@ _ONCE = Amount(1, "runs")
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one memory gate. Raises NoVerdict where the peak was not measured, or not stored."""
     metric = gate.spec.metric
-    value = samples.scalars.get(metric)
+    value = _peak(samples, metric)
     if value is None:
         on_host = "use host_memory on a machine without a GPU"
         hint = on_host if metric.startswith("vram") else "set measure: {memory: true}"
         raise unmeasured(metric, context.engine, hint)
     checks = limit_checks(gate, exact(value), _ONCE)
-    before = stored.samples.scalars.get(metric) if stored else None
+    before = _peak(stored.samples, metric) if stored else None
     if stored is not None and gate.spec.compares:
         checks += _drift(gate, value, stored, context)
     baseline = None if before is None else Interval(before, before, before)
     return Judged(checks, Interval(value, value, value), baseline)
 
 
+def _peak(samples: Samples, metric: str) -> float | None:
+    """The scalar, if it is a number at all."""
+    value = samples.scalars.get(metric)
+    return value if value is not None and paired.sane([value]) else None
+
+
 def _drift(gate: Gate, value: float, stored: Stored, context: JudgeContext) -> tuple[Check, ...]:
     if stored.place != context.place:
         return from_elsewhere(gate, stored)
-    before = stored.samples.scalars.get(gate.spec.metric)
+    before = _peak(stored.samples, gate.spec.metric)
     if before is None:
         raise not_stored(gate, context)
     return drift_checks(gate, exact(value - before), before, _ONCE)

@@ -12,6 +12,7 @@ from pytest_specgate.gates.context import JudgeContext, NoVerdict
 from pytest_specgate.gates.wording import all_undecided
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Check, PromptSamples, Samples, Stored
+from pytest_specgate.stats import paired
 from pytest_specgate.suite.cases import Gate
 
 Values = Mapping[str, Sequence[float]]
@@ -23,7 +24,7 @@ def series_of(samples: Samples, metric: str, engine: str) -> dict[str, tuple[flo
     if not found:
         raise unmeasured(metric, engine, "remove the gate, or use an engine that gives it")
     for prompt, values in found.items():
-        if not np.isfinite(values).all():
+        if not paired.sane(values):
             raise NoVerdict(f"{metric} of {prompt} is not a finite number", "look at the clock of the engine's adapter")
     return found
 
@@ -48,7 +49,7 @@ def shared_series(
     return {
         now.prompt: (now.series[metric], old.series[metric])
         for now, old in shared(samples, stored)
-        if now.series.get(metric) and old.series.get(metric) and np.isfinite(old.series[metric]).all()
+        if now.series.get(metric) and old.series.get(metric) and paired.sane(old.series[metric])
     }
 
 
@@ -114,6 +115,6 @@ def units(values: Values, samples: Samples) -> Units:
 def length_warning(samples: Samples) -> tuple[str, ...]:
     """Truncated text looks like speed: say so where the arms' lengths differ by more than a tenth."""
     ratios = [value for prompt in samples.prompts for value in prompt.series.get("length_ratio", ())]
-    if not ratios or 0.9 <= (mean := float(np.mean(ratios))) <= 1.1:
+    if not ratios or not paired.sane(ratios) or 0.9 <= (mean := float(np.mean(ratios))) <= 1.1:
         return ()
     return (f"the candidate arm's texts are {mean:.2f}x as long as the reference arm's: times do not compare",)

@@ -13,6 +13,8 @@ from pytest_specgate.records import Interval, Samples
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
 
+_FAR = 50.0
+
 Both = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
@@ -46,8 +48,12 @@ def shift_from_stored(both: Both, samples: Samples) -> Shift:
     )
 
 
+def from_log(value: float) -> float:
+    """The ratio or time of this natural log, cut at e^±50: beyond, nothing is either, and soon no float."""
+    return math.exp(min(max(value, -_FAR), _FAR))
+
+
 def difference(level: float, limits: Limits) -> Interval:
     """A shift of logs as a change in the metric's own unit, about the stored level."""
-    # Beyond e^50 nothing is a time or a ratio any more, and beyond e^709 nothing is a float.
-    ends = (level * math.expm1(min(end, 50.0)) for end in (limits.estimate, limits.low, limits.high))
+    ends = (level * math.expm1(min(end, _FAR)) for end in (limits.estimate, limits.low, limits.high))
     return Interval(*ends)

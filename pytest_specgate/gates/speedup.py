@@ -23,7 +23,7 @@ from pytest_specgate.gates.parts import (
     shared_series,
     units,
 )
-from pytest_specgate.gates.shift import difference, shift_from_stored
+from pytest_specgate.gates.shift import difference, from_log, shift_from_stored
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.stats import paired, samplesize, stalls
@@ -39,7 +39,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     """Checks of one speed-up gate. Raises NoVerdict where the metric was not measured, or not stored."""
     values = series_of(samples, gate.spec.metric, context.engine)
     evidence = _evidence(gate, units(values, samples), context)
-    mean = math.exp(float(np.mean([np.mean(group) for group in values.values()])))
+    mean = from_log(float(np.mean([np.mean(group) for group in values.values()])))
     measured = evidence.failing if isinstance(evidence, Evidence) else Interval(mean, mean, mean)
     checks = broken_environment(gate, context)
     if not checks:
@@ -63,7 +63,7 @@ def _evidence(gate: Gate, observed: Units, context: JudgeContext) -> Evidence | 
 
 
 def _ratio(limits: Limits) -> Interval:
-    return Interval(math.exp(limits.estimate), math.exp(limits.low), math.exp(limits.high))
+    return Interval(from_log(limits.estimate), from_log(limits.low), from_log(limits.high))
 
 
 def _amount(gate: Gate, observed: Units) -> Amount:
@@ -73,10 +73,10 @@ def _amount(gate: Gate, observed: Units) -> Amount:
 def _stored_mean(gate: Gate, stored: Stored | None) -> Interval | None:
     if stored is None:
         return None
-    values = [np.mean(p.series[gate.spec.metric]) for p in stored.samples.prompts if p.series.get(gate.spec.metric)]
-    if not values or not np.isfinite(values).all():
+    found = [p.series[gate.spec.metric] for p in stored.samples.prompts if p.series.get(gate.spec.metric)]
+    if not found or not all(map(paired.sane, found)):
         return None
-    mean = math.exp(float(np.mean(values)))
+    mean = from_log(float(np.mean([np.mean(series) for series in found])))
     return Interval(mean, mean, mean)
 
 
@@ -89,7 +89,7 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     if not both:
         raise not_stored(gate, context)
     shift = shift_from_stored(both, samples)
-    level = math.exp(shift.level)
+    level = from_log(shift.level)
     change = gather(shift.limits, context, lambda limits: difference(level, limits))
     return drift_checks(gate, change, level, Amount(shift.rounds, "rounds"))
 
@@ -104,17 +104,21 @@ def _too_fine(gate: Gate, samples: Samples, stored: Stored | None, context: Judg
     scatter, pairs = samplesize.scatter_of(shift.values), len(shift.values)
     factor = stored_median_factor(shift.rounds, shift.stored_rounds)
     least = samplesize.resolvable_loss(scatter, pairs, factor, context.wrong_fail)
-    level = math.exp(shift.level)
+    level = from_log(shift.level)
     if allowed.of(level) >= least * level:
         return ()
     found = f"{pairs} pairs that scatter by {scatter:.1%} resolve drops from {least:.1%} up"
     return (f"{found}: an allowed drop of {allowed.text} will often stay undecided",)
 
 
+def _timed(values: tuple[float, ...]) -> bool:
+    return bool(values) and paired.sane(values) and min(values) > 0
+
+
 def _stalls(samples: Samples, context: JudgeContext) -> tuple[str, ...]:
     """Stalls that hit single calls move no median: say so beside it."""
     arms = [
-        [np.log(p.series[name]).tolist() for p in samples.prompts if p.series.get(name) and min(p.series[name]) > 0]
+        [np.log(p.series[name]).tolist() for p in samples.prompts if _timed(p.series.get(name, ()))]
         for name in ("reference_tpot", "tpot")
     ]
     if not all(arms) or stalls.stall_check(*arms) >= context.wrong_fail:

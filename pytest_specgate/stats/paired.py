@@ -18,6 +18,7 @@ from pytest_specgate.stats.limits import CannotTell, Limits
 #: Relative scatter below which a clock is not believed. Equal samples are legitimate (simulated clocks), but equal
 #: samples of a coarse clock are no proof of more than its resolution.
 CLOCK_FLOOR = 1e-6
+_LARGEST = 1e100
 
 Groups = Sequence[Sequence[float]]
 
@@ -84,9 +85,14 @@ def unusable(arrays: Sequence[NDArray[np.float64]]) -> CannotTell | None:
     """Why no limits can come of these values, or None."""
     if not sum(a.size for a in arrays):
         return CannotTell("there is no sample", "1 prompt and 2 rounds")
-    if not all(np.isfinite(a).all() for a in arrays):
+    if not all(sane(a) for a in arrays):
         return CannotTell("a sample is not a finite number", "samples without NaN or infinity")
     return None
+
+
+def sane(values: Sequence[float] | NDArray[np.float64]) -> bool:
+    """Whether all values are numbers whose squares are too: not NaN, not infinite, not a clock gone mad."""
+    return bool((np.abs(np.asarray(values, dtype=float)) < _LARGEST).all())
 
 
 def t_limits(estimate: float, error: float, freedom: float, alphas: tuple[float, float]) -> Limits:
