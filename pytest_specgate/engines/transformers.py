@@ -209,14 +209,14 @@ class TransformersEngine:
         facts = {
             "engine": "transformers",
             "transformers": transformers.__version__,
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "python": platform.python_version(),
             "device": self._device,
             "threads": str(torch.get_num_threads()),
             "attention": str(self._started().model.config._attn_implementation),  # noqa: SLF001 - no public name
         }
         if torch.version.cuda:
-            facts["cuda"] = torch.version.cuda
+            facts["cuda"] = str(torch.version.cuda)
         if spec.quantization:
             facts["quantization"] = ", ".join(f"{key}={value}" for key, value in spec.quantization.items())
         return facts | self._candidate_facts()
