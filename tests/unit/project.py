@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_specgate.engines.base import Engine, EngineContext
@@ -12,14 +12,14 @@ from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.load import load_suite
 
 SPEEDUP = {"metric": "speedup", "limit": ">=1.2x"}
-PROMPTS = [{"id": f"q{n}", "turns": [f"Say {n} words of it."]} for n in range(1, 7)]
+PROMPTS: Sequence[Mapping[str, object]] = [{"id": f"q{n}", "turns": [f"Say {n} words of it."]} for n in range(1, 7)]
 
 
 def write(
     folder: Path,
     *gates: Mapping[str, object],
     options: Mapping[str, object] | None = None,
-    prompts: list[dict[str, object]] | None = None,
+    prompts: Sequence[Mapping[str, object]] = PROMPTS,
     scenario: Mapping[str, object] | None = None,
     **keys: object,
 ) -> Path:
@@ -31,7 +31,7 @@ def write(
         "gates": list(gates or (SPEEDUP,)),
         **keys,
     }
-    lines = [json.dumps(prompt) for prompt in (PROMPTS if prompts is None else prompts)]
+    lines = [json.dumps(prompt) for prompt in prompts]
     (folder / "p.jsonl").write_text("\n".join(lines), encoding="utf-8")
     path = folder / "demo.specgate.yaml"
     path.write_text(json.dumps(suite), encoding="utf-8")

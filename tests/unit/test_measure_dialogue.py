@@ -35,7 +35,7 @@ def test_a_single_turn_is_named_as_its_conversation_and_others_are_numbered() ->
 
 def test_a_request_holds_what_the_scenario_says(tmp_path: Path) -> None:
     scenario = {"max_tokens": 7, "stop": ["END"], "ignore_eos": True, "sampling": [{"temperature": 0.5, "seed": 3}]}
-    _, case = load(write(tmp_path, prompts=list(TALK), scenario=scenario))
+    _, case = load(write(tmp_path, prompts=TALK, scenario=scenario))
     request = Dialogue(case).request(case.scenario.conversations[0], 0)
     assert request == Request(
         "chat/1",
@@ -50,7 +50,7 @@ def test_a_request_holds_what_the_scenario_says(tmp_path: Path) -> None:
 
 def test_both_arms_of_all_rounds_are_asked_with_the_references_first_answers(tmp_path: Path) -> None:
     # The candidate's text differs, so a history of its own answers would show.
-    suite, case = load(write(tmp_path, prompts=list(TALK), options={"fault": "diverge"}))
+    suite, case = load(write(tmp_path, prompts=TALK, options={"fault": "diverge"}))
     engine = _Recorder(context(suite))
     measurement = measure_case(engine, case, Plan(2, 1, None, lambda _: False, lambda _: None))
     first = {pair.prompt: pair.reference.text for pair in measurement.pairs if pair.round == 0}

@@ -1,0 +1,174 @@
+"""Measuring a case on the scripted engine: what runs when, and how often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.scripted import ScriptedEngine
+from pytest_specgate.errors import EngineError
+from pytest_specgate.measure.run import Plan, asked, measure_case
+from pytest_specgate.records import Arm, Measurement, Request, Trace
+from pytest_specgate.suite.cases import Case
+from tests.unit.project import PROMPTS, context, load, started, write
+
+BASE = {"tokens": 8, "noise": 0.0}
+
+
+class Watched(ScriptedEngine):
+    """Keeps its calls; the first ``slow`` of them after warming up take real time."""
+
+    def __init__(self, given: EngineContext, pause: float = 0.0) -> None:
+        super().__init__(given)
+        self.calls: list[tuple[Arm, tuple[str, ...]]] = []
+        self.pause = pause
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        self.calls.append((arm, tuple(request.prompt for request in requests)))
+        time.sleep(self.pause)
+        return super().generate(requests, arm)
+
+
+def plan(rounds: int = 2, budget: float | None = None, told: list[str] | None = None) -> Plan:
+    return Plan(rounds, 1, budget, lambda _: False, (told if told is not None else []).append)
+
+
+def watched(folder: Path, count: int = 3, concurrency: int = 1, pause: float = 0.0) -> tuple[Watched, Case]:
+    path = write(folder, prompts=PROMPTS[:count], options=BASE, scenario={"concurrency": [concurrency]})
+    suite, case = load(path)
+    engine = Watched(context(suite), pause)
+    engine.start()
+    return engine, case
+
+
+def test_arms_are_warmed_up_and_then_alternate_abba(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path)
+    measurement = measure_case(engine, case, plan())
+    a, b = Arm.REFERENCE, Arm.CANDIDATE
+    assert engine.calls[:2] == [(a, ("q1",)), (b, ("q1",))]
+    first = [(a, "q1"), (b, "q1"), (b, "q2"), (a, "q2"), (a, "q3"), (b, "q3")]
+    second = [(b, "q1"), (a, "q1"), (a, "q2"), (b, "q2"), (b, "q3"), (a, "q3")]
+    assert engine.calls[2:] == [(arm, (prompt,)) for arm, prompt in first + second]
+    assert [pair.order for pair in measurement.pairs] == ["AB", "BA", "AB", "BA", "AB", "BA"]
+
+
+def test_a_pair_for_every_prompt_and_round(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path)
+    measurement = measure_case(engine, case, plan(rounds=4))
+    assert [(pair.round, pair.prompt) for pair in measurement.pairs] == [
+        (number, f"q{n}") for number in range(4) for n in (1, 2, 3)
+    ]
+    for pair in measurement.pairs:
+        assert pair.reference.prompt == pair.candidate.prompt == pair.prompt
+        assert (pair.reference.arm, pair.candidate.arm) == (Arm.REFERENCE, Arm.CANDIDATE)
+    assert measurement.warnings == ()
+    assert measurement.workload == {**engine.workload(), **asked(case)}
+    assert all(finding.held for finding in measurement.findings)
+
+
+def test_four_conversations_at_a_time_are_one_call_each_arm(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path, count=6, concurrency=4)
+    measurement = measure_case(engine, case, plan(rounds=1))
+    first, rest = ("q1", "q2", "q3", "q4"), ("q5", "q6")
+    assert engine.calls[2:] == [
+        (Arm.REFERENCE, first),
+        (Arm.CANDIDATE, first),
+        (Arm.CANDIDATE, rest),
+        (Arm.REFERENCE, rest),
+    ]
+    assert [pair.order for pair in measurement.pairs] == ["AB"] * 4 + ["BA"] * 2
+
+
+def test_an_engine_that_cannot_run_the_case_says_so_before_anything_runs(tmp_path: Path) -> None:
+    options = {**BASE, "batch": False}
+    suite, case = load(write(tmp_path, options=options, scenario={"concurrency": [4]}))
+    engine = Watched(context(suite))
+    with pytest.raises(EngineError) as caught:
+        measure_case(engine, case, plan())
+    assert str(caught.value) == (
+        "tiny: concurrency 4: the script runs one request at a time — use concurrency: [1], or set batch: true"
+    )
+    assert engine.calls == []
+
+
+def test_the_budget_stops_after_a_full_round_with_a_warning(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path, pause=0.005)
+    measurement = measure_case(engine, case, plan(rounds=5, budget=0.01))
+    assert measurement.warnings == ("stopped after 1 of 5 rounds: the budget of 0.01 s is used up",)
+    assert [pair.prompt for pair in measurement.pairs] == ["q1", "q2", "q3"]
+
+
+def test_a_budget_that_suffices_changes_nothing(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path)
+    measurement = measure_case(engine, case, plan(budget=600))
+    assert measurement.warnings == ()
+    assert len(measurement.pairs) == 6
+
+
+def test_a_decision_stops_after_the_round_without_a_warning(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path)
+    enough = Plan(5, 1, None, lambda pairs: len(pairs) >= 6, lambda _: None)
+    measurement = measure_case(engine, case, enough)
+    assert len(measurement.pairs) == 6
+    assert measurement.warnings == ()
+
+
+def test_a_broken_rule_is_given_a_second_chance_and_then_told(tmp_path: Path) -> None:
+    # Every call is 2 % slower than the one before, in the second chance too.
+    suite, case = load(write(tmp_path, options={**BASE, "fault": "drift"}))
+    engine, told = Watched(context(suite)), list[str]()
+    measurement = measure_case(engine, case, plan(told=told))
+    again = [line for line in told if line.endswith("measuring once more")]
+    assert len(again) == 1
+    assert again[0].startswith("tiny::qa-t0-c1: reference drift broken (reference arm +")
+    assert _runs(engine, "q6") == 2 * 2 * 2
+    assert len(measurement.pairs) == 12
+    (drift,) = [finding for finding in measurement.findings if finding.rule == "reference drift"]
+    assert not drift.held
+
+
+def test_a_rule_that_holds_the_second_time_leaves_no_trace(tmp_path: Path) -> None:
+    class SlowAtFirst(Watched):
+        def _seconds_per_token(self, request: Request, arm: Arm) -> float:
+            # Warm-up is two calls; of the first observation's 24, the first half are slow.
+            slow = 2 < len(self.calls) <= 2 + 12
+            return super()._seconds_per_token(request, arm) * (2 if slow else 1)
+
+    suite, case = load(write(tmp_path, options=BASE))
+    engine = SlowAtFirst(context(suite))
+    measurement = measure_case(engine, case, plan())
+    assert _runs(engine, "q6") == 2 * 2 * 2
+    assert all(finding.held for finding in measurement.findings)
+    assert len(measurement.pairs) == 12
+
+
+def _runs(engine: Watched, prompt: str) -> int:
+    return sum(prompt in prompts for _, prompts in engine.calls)
+
+
+def test_progress_names_case_round_prompt_and_both_speeds(tmp_path: Path) -> None:
+    engine, case = watched(tmp_path, count=2)
+    told: list[str] = []
+    measure_case(engine, case, plan(told=told))
+    assert told[0].startswith("tiny::qa-t0-c1: round 1/2, prompt 1/2, 150.0 against 100.0 tokens/s, ")
+    assert [line.split(", ")[:2] for line in told] == [
+        [f"tiny::qa-t0-c1: round {number}/2", f"prompt {prompt}/2"] for number in (1, 2) for prompt in (1, 2)
+    ]
+
+
+def test_what_is_asked_tells_changed_parameters_apart(tmp_path: Path) -> None:
+    _, case = load(write(tmp_path))
+    before = asked(case)
+    _, other = load(write(tmp_path, prompts=PROMPTS[:2], scenario={"max_tokens": 9, "concurrency": [2]}))
+    after = asked(other)
+    assert {name for name in before if before[name] != after[name]} == {"prompts", "max_tokens", "concurrency"}
+
+
+def test_equal_scripts_are_measured_alike(tmp_path: Path) -> None:
+    suite, case = load(write(tmp_path))
+    taken: list[Measurement] = [measure_case(started(suite), case, plan()) for _ in range(2)]
+    assert taken[0].pairs == taken[1].pairs
