@@ -168,7 +168,7 @@ class SuiteSession:
         changed = [name for name, now in asked(case).items() if measurement.workload.get(name) != now]
         if changed:
             what = f"{case.id}: {', '.join(changed)} changed since it was measured"
-            raise EngineError(self.engine, what, f"measure it again: pytest --specgate {self.suite.path}")
+            raise EngineError(self.engine, what, f"measure it again: pytest --specgate {case.gates[0].location.path}")
 
     def _with_memory(self, measurement: Measurement, case: Case) -> tuple[Measurement, SpecgateError | None]:
         if not (self.suite.spec.measure.memory and any(g.spec.info.family is Family.MEMORY for g in case.gates)):
@@ -191,6 +191,10 @@ class SuiteSession:
                 engine.close()
                 self._broken = error
                 raise
+            except Exception as error:  # as in _measure, but no case of this engine can be measured
+                what = f"cannot start: {type(error).__name__}: {error}"
+                self._broken = EngineError(self.engine, what, "this is a fault of the engine's adapter")
+                raise self._broken from error
             self._running = engine
         return self._running
 
@@ -242,17 +246,24 @@ def _device_lock(device: str) -> str:
 
 def requirements_unmet(suite: Suite, settings: Settings) -> str | None:
     """Why this machine cannot run the suite, or None. Loads torch only where a device is asked for."""
-    import importlib.util
-
     requires = suite.spec.requires
     for package in requires.package:
-        if importlib.util.find_spec(package) is None:
+        if not _installed(package):
             return f"requires package {package!r}, which is not installed"
     if requires.device and (reason := _no_device(requires.device, settings)):
         return reason
     if requires.memory is not None and (free := _free_memory(requires.device)) is not None and free < requires.memory:
         return f"requires {requires.memory / 2**30:.3g} GiB of free memory, {free / 2**30:.3g} GiB are there"
     return None
+
+
+def _installed(package: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ModuleNotFoundError, ValueError):  # a part of a package that is not there, or no name at all
+        return False
 
 
 def _no_device(device: str, settings: Settings) -> str | None:
