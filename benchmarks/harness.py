@@ -23,8 +23,8 @@ PROMPT = "Explain in a few sentences how a bicycle stays upright while it is bei
 
 def bare_seconds(engine: TransformersEngine, request: Request, arm: Arm) -> float:
     """``generate`` with the same arguments, and nothing of ours around it."""
-    inputs = engine._encode(request)
-    extra = engine._candidate_arguments if arm is Arm.CANDIDATE else {}
+    inputs = engine._encode(request, engine._target)
+    extra = engine._plan.arguments if arm is Arm.CANDIDATE else {}
     with torch.inference_mode():
         start = time.perf_counter()
         engine._target.model.generate(
