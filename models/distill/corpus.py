@@ -1,38 +1,93 @@
-"""Self-play records on disk, and the promise that no bundled prompt was trained on.
+"""Taught text on disk, and the promise that no bundled prompt was trained on.
 
-A record is one JSON line: ``prompt`` and ``answer`` token ids and ``greedy``. Nothing here needs torch.
+A corpus is rows of tokens in flat arrays. For every place it holds who chose the token there and what the target thinks
+comes after it: its likeliest next tokens and their log probabilities. Nothing here needs torch.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
 from pathlib import Path
 
+import numpy as np
+
+LABELS = 8
 NGRAM_WORDS = 8
 
 
+class Origin(IntEnum):
+    """Who chose a token."""
+
+    GIVEN = 0
+    """The template, an opening or a recycled passage."""
+    USER = 1
+    """The target, speaking as the user."""
+    SAMPLED = 2
+    """The target, answering at some temperature."""
+    GREEDY = 3
+    """The target, answering with its likeliest token."""
+    COPY = 4
+    """The return of an earlier run of tokens (see ``copies``)."""
+
+
 @dataclass(frozen=True)
-class Record:
-    """One conversation that the target had with itself, as token ids."""
+class Corpus:
+    """``n`` places in ``rows`` rows; a row's places lie together, in order."""
 
-    prompt: tuple[int, ...]
-    answer: tuple[int, ...]
-    greedy: bool
+    tokens: np.ndarray
+    """uint16 [n]."""
+    origins: np.ndarray
+    """uint8 [n], values of ``Origin``."""
+    top_ids: np.ndarray
+    """uint16 [n, LABELS]: likeliest tokens after each place, best first. Unknown where a row's shared prefix is."""
+    top_log_probs: np.ndarray
+    """float16 [n, LABELS], natural logarithm."""
+    lengths: np.ndarray
+    """int32 [rows]."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Place of each row's first token, int64 [rows]."""
+        return np.concatenate([[0], np.cumsum(self.lengths[:-1], dtype=np.int64)])
+
+    def select(self, rows: Sequence[int]) -> Corpus:
+        """The corpus of these rows alone, in the order given."""
+        starts = self.starts
+        places = [np.arange(starts[row], starts[row] + self.lengths[row]) for row in rows]
+        flat = np.concatenate(places) if places else np.arange(0)
+        return Corpus(
+            self.tokens[flat],
+            self.origins[flat],
+            self.top_ids[flat],
+            self.top_log_probs[flat],
+            self.lengths[list(rows)],
+        )
+
+    def packed(self, size: int) -> Corpus:
+        """The same places with every ``size`` rows run together into one."""
+        sums = np.add.reduceat(self.lengths, np.arange(0, len(self.lengths), size))
+        return replace(self, lengths=sums.astype(np.int32))
+
+    def save(self, path: Path) -> None:
+        """Write one ``.npz``; it appears whole or not at all."""
+        unfinished = path.with_name(f"unfinished-{path.name}")
+        np.savez(unfinished, **{field.name: getattr(self, field.name) for field in fields(self)})
+        unfinished.replace(path)
 
 
-def read(paths: Iterable[Path]) -> Iterator[Record]:
-    """Every whole record of the files (``.jsonl`` or ``.jsonl.gz``); a line that a kill cut off is passed over."""
-    for path in paths:
-        opener = gzip.open if path.suffix == ".gz" else open
-        with opener(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                if line.endswith("}\n"):
-                    data = json.loads(line)
-                    yield Record(tuple(data["prompt"]), tuple(data["answer"]), bool(data["greedy"]))
+def join(corpora: Iterable[Corpus]) -> Corpus:
+    """Rows of all, in order."""
+    parts = list(corpora)
+    return Corpus(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Corpus)))
+
+
+def load(paths: Iterable[Path]) -> Corpus:
+    """All files as one corpus."""
+    return join(Corpus(**np.load(path)) for path in paths)
 
 
 def ngrams(text: str, size: int = NGRAM_WORDS) -> set[tuple[str, ...]]:
@@ -42,23 +97,24 @@ def ngrams(text: str, size: int = NGRAM_WORDS) -> set[tuple[str, ...]]:
 
 
 def bundled_ngrams(folder: Path) -> set[tuple[str, ...]]:
-    """The n-grams of every turn of every prompt file in the folder."""
+    """The n-grams of every message of every prompt file in the folder."""
     found: set[tuple[str, ...]] = set()
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
-            for turn in json.loads(line)["turns"]:
-                found |= ngrams(turn)
+            prompt = json.loads(line)
+            for text in [*prompt["turns"], prompt.get("system", "")]:
+                found |= ngrams(text)
     return found
 
 
 def without_overlap(
-    records: Iterable[Record], forbidden: set[tuple[str, ...]], decode: Callable[[tuple[int, ...]], str]
-) -> tuple[list[Record], int]:
-    """Records whose prompt shares no n-gram with ``forbidden``, and how many were dropped."""
-    kept, dropped = [], 0
-    for record in records:
-        if ngrams(decode(record.prompt)) & forbidden:
-            dropped += 1
-        else:
-            kept.append(record)
-    return kept, dropped
+    corpus: Corpus, forbidden: set[tuple[str, ...]], decode: Callable[[list[int]], str]
+) -> tuple[Corpus, int]:
+    """The rows that share no n-gram with ``forbidden``, be it in a question or an answer, and how many were dropped."""
+    bounds = zip(corpus.starts, corpus.lengths, strict=True)
+    kept = [
+        row
+        for row, (start, length) in enumerate(bounds)
+        if not ngrams(decode(corpus.tokens[start : start + length].tolist())) & forbidden
+    ]
+    return corpus.select(kept), len(corpus.lengths) - len(kept)

@@ -1,12 +1,13 @@
-"""Distil the draft: a two-layer Llama that starts from the target's own embeddings and learns its opinions.
+"""Distil the draft: a small Llama that starts from the target's own embeddings and learns its opinions.
 
 The 49k-row output head decides a small draft's cost, so hidden size is what is chosen first; the embeddings start from
 the best rank-``hidden`` approximation of the target's (SVD) and are tied to the head. The loss is cross-entropy against
-the target's soft top labels over a sampled vocabulary: the batch's own tokens, the commonest ones and some at random
+the target's likeliest tokens over a sampled vocabulary: the batch's own labels, the commonest ones and some at random
 (the full softmax would be nine tenths of the work). A moving average of the weights is what is kept, whenever greedy
-agreement on held-out prompts improves.
+agreement on held-out conversations improves. Conversations are packed into longer rows, and rows that only copy are
+mixed in. A run goes on from any draft by ``--start``, with more layers if wished; training.json then tells of all.
 
-    python models/distill/train.py --target DIR --out models/smollm2-draft soft.npz [...]
+    python models/distill/train.py --out models/smollm2-draft --held-out held/*.npz --corpus corpus/*.npz
 """
 
 from __future__ import annotations
@@ -15,220 +16,252 @@ import argparse
 import copy
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from copies import copy_row
+from corpus import LABELS, Corpus, Origin, bundled_ngrams, join, load, without_overlap
+from draft import Shape, grown, new_draft, save
+from target import folder_of
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
-HELD_OUT_ROWS = 120
+PROMPTS = Path(__file__).parents[2] / "suites" / "prompts"
+#: How much a place counts in the loss, by who chose the token after it.
+WEIGHTS = {Origin.GIVEN: 0.25, Origin.USER: 0.5, Origin.SAMPLED: 1.0, Origin.GREEDY: 1.0, Origin.COPY: 0.5}
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Shape):
     """Everything that decides the result; written into training.json."""
 
-    hidden: int = 160
-    layers: int = 2
-    heads: int = 5
-    intermediate: int = 768
-    epochs: float = 12.0
-    batch_rows: int = 24
-    learning_rate: float = 2.5e-3
-    weight_decay: float = 0.05
+    epochs: float = 8.0
+    batch_rows: int = 16
+    learning_rate: float = 3e-3
+    embedding_rate: float = 1.0
+    """Learning rate of the embeddings, as a share of the others'."""
+    weight_decay: float = 0.1
     labels: int = 6
+    packed: int = 2
+    """Conversations in a row, so that long reaches are met."""
+    copy_rows: int = 16
+    """Rows of a batch that only copy, beside ``batch_rows`` conversations."""
+    copy_tokens: int = 96
+    """Longest run copied."""
     common_tokens: int = 4096
     random_tokens: int = 512
     average: float = 0.998
+    check_every: int = 200
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Taught rows: flat arrays and where each row starts."""
+class Batch:
+    """Padded rows, and for each of the ``n`` places with a known opinion what it was."""
 
-    tokens: np.ndarray
-    top_ids: np.ndarray
-    top_log_probs: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    prompt_lengths: np.ndarray
-    greedy: np.ndarray
-    dropped: int
+    inputs: Tensor
+    """int64 [rows, width]."""
+    mask: Tensor
+    """bool [rows, width], true at the ``n`` places."""
+    ids: Tensor
+    """int64 [n, labels]."""
+    probs: Tensor
+    """float32 [n, labels], summing to 1."""
+    weights: Tensor
+    """float32 [n]."""
 
-
-def load(paths: list[Path]) -> Corpus:
-    """All files as one corpus."""
-    parts = [np.load(path) for path in paths]
-    joined = {
-        key: np.concatenate([part[key] for part in parts])
-        for key in ("tokens", "lengths", "prompt_lengths", "greedy", "top_ids", "top_log_probs")
-    }
-    starts = np.concatenate([[0], np.cumsum(joined["lengths"])[:-1]])
-    return Corpus(starts=starts, dropped=int(sum(int(part["dropped"]) for part in parts)), **joined)
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on a device."""
+        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-def new_draft(target, settings: Settings) -> LlamaForCausalLM:
-    """A small Llama with the target's vocabulary, rotary base and special tokens, embeddings by SVD."""
-    config = LlamaConfig(
-        vocab_size=target.config.vocab_size,
-        hidden_size=settings.hidden,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        num_key_value_heads=settings.heads,
-        intermediate_size=settings.intermediate,
-        max_position_embeddings=target.config.max_position_embeddings,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
-        bos_token_id=target.config.bos_token_id,
-        eos_token_id=target.config.eos_token_id,
-        pad_token_id=target.config.pad_token_id,
-        rope_parameters=target.config.rope_parameters,
+def batch_of(corpus: Corpus, labels: int) -> Batch:
+    """All rows of a small corpus as one batch."""
+    width = int(corpus.lengths.max())
+    inputs = np.zeros((len(corpus.lengths), width), dtype=np.int64)
+    mask = np.zeros(inputs.shape, dtype=bool)
+    places = []
+    for i, (start, length) in enumerate(zip(corpus.starts, corpus.lengths, strict=True)):
+        span = np.arange(start, start + length)
+        inputs[i, : len(span)] = corpus.tokens[span]
+        known = corpus.top_ids[span].any(-1)
+        # After a row's last token nothing was said.
+        known[-1] = False
+        mask[i, : len(span)] = known
+        places.append(span[known])
+    flat = np.concatenate(places)
+    probs = torch.from_numpy(corpus.top_log_probs[flat, :labels]).float().exp()
+    weights = np.array([WEIGHTS[origin] for origin in Origin], dtype=np.float32)
+    return Batch(
+        torch.from_numpy(inputs),
+        torch.from_numpy(mask),
+        torch.from_numpy(corpus.top_ids[flat, :labels].astype(np.int64)),
+        probs / probs.sum(-1, keepdim=True),
+        torch.from_numpy(weights[corpus.origins[flat + 1]]),
     )
-    draft = LlamaForCausalLM(config).float()
-    embeddings = target.get_input_embeddings().weight.float()
-    left, values, _ = torch.svd_lowrank(embeddings - embeddings.mean(0), q=settings.hidden, niter=4)
-    start = left * values
-    draft.get_input_embeddings().weight.data.copy_(start * (0.05 / start.std()))
-    return draft
 
 
-def rows_to_batch(corpus: Corpus, rows: np.ndarray, labels: int) -> dict[str, torch.Tensor]:
-    """Padded inputs [b, n] and, for every position with a successor inside the row, the target's opinion of it."""
-    width = int(corpus.lengths[rows].max())
-    inputs = np.zeros((len(rows), width), dtype=np.int64)
-    mask = np.zeros((len(rows), width), dtype=bool)
-    flat = []
-    for i, row in enumerate(rows):
-        span = slice(corpus.starts[row], corpus.starts[row] + corpus.lengths[row])
-        inputs[i, : corpus.lengths[row]] = corpus.tokens[span]
-        # The template's fixed head says nothing; the invented turn and the answer are the target's own words.
-        mask[i, 24 : corpus.lengths[row] - 1] = True
-        flat.append(np.arange(span.start + 24, span.stop - 1))
-    positions = np.concatenate(flat)
-    return {
-        "inputs": torch.from_numpy(inputs),
-        "mask": torch.from_numpy(mask),
-        "ids": torch.from_numpy(corpus.top_ids[positions, :labels].astype(np.int64)),
-        "probs": torch.from_numpy(corpus.top_log_probs[positions, :labels]).float().exp(),
-    }
-
-
-def soft_loss(draft, batch: dict[str, torch.Tensor], vocabulary: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy against the soft labels, softmax over ``vocabulary`` (which holds every label of the batch)."""
-    with torch.autocast(batch["inputs"].device.type, torch.bfloat16):
-        states = draft.model(input_ids=batch["inputs"]).last_hidden_state[batch["mask"]]
+def soft_loss(draft: LlamaForCausalLM, batch: Batch, vocabulary: Tensor) -> Tensor:
+    """Weighted cross-entropy with the labels, softmax over ``vocabulary`` (sorted, holding every label)."""
+    with torch.autocast(batch.inputs.device.type, torch.bfloat16):
+        states = draft.model(input_ids=batch.inputs).last_hidden_state[batch.mask]
         logits = states @ draft.lm_head.weight[vocabulary].T
     logits = logits.float()
-    place = torch.searchsorted(vocabulary, batch["ids"])
-    wanted = batch["probs"] / batch["probs"].sum(-1, keepdim=True)
-    return (torch.logsumexp(logits, -1) - (logits.gather(1, place) * wanted).sum(-1)).mean()
+    place = torch.searchsorted(vocabulary, batch.ids)
+    losses = torch.logsumexp(logits, -1) - (logits.gather(1, place) * batch.probs).sum(-1)
+    return (losses * batch.weights).sum() / batch.weights.sum()
+
+
+def vocabulary_for(batch: Batch, common: Tensor, size: int, count: int) -> Tensor:
+    """Sorted ids that the batch's softmax runs over: its labels, ``common`` and ``count`` of ``size`` at random."""
+    extra = torch.randint(size, (count,), device=common.device)
+    return torch.unique(torch.cat([batch.ids.flatten(), common, extra]))
 
 
 @torch.inference_mode()
-def agreement(draft, corpus: Corpus, rows: np.ndarray) -> float:
-    """Share of answer positions of greedy rows where the draft's first choice is the target's."""
+def agreement(draft: LlamaForCausalLM, corpus: Corpus) -> float:
+    """Share of the greedily chosen tokens of all rows that are the draft's first choice too."""
     hits = total = 0
-    for row in rows:
-        span = slice(corpus.starts[row], corpus.starts[row] + corpus.lengths[row])
-        tokens = torch.from_numpy(corpus.tokens[span].astype(np.int64))[None]
-        answer = slice(int(corpus.prompt_lengths[row]) - 1, tokens.shape[1] - 1)
-        states = draft.model(input_ids=tokens).last_hidden_state[0, answer]
-        best = draft.lm_head(states).argmax(-1)
-        hits += int((best == torch.from_numpy(corpus.top_ids[span][answer, 0].astype(np.int64))).sum())
+    for start, length in zip(corpus.starts, corpus.lengths, strict=True):
+        tokens = torch.from_numpy(corpus.tokens[start : start + length].astype(np.int64)).to(draft.device)
+        greedy = torch.from_numpy(corpus.origins[start + 1 : start + length] == Origin.GREEDY)
+        with torch.autocast(draft.device.type, torch.bfloat16):
+            states = draft.model(input_ids=tokens[None]).last_hidden_state[0, :-1][greedy.to(draft.device)]
+            best = draft.lm_head(states).argmax(-1)
+        hits += int((best == tokens[1:][greedy.to(draft.device)]).sum())
         total += best.numel()
     return hits / max(total, 1)
 
 
-def vocabulary_for(batch: dict[str, torch.Tensor], common: torch.Tensor, size: int, count: int) -> torch.Tensor:
-    """Sorted token ids that the batch's softmax runs over."""
-    extra = torch.randint(size, (count,))
-    return torch.unique(torch.cat([batch["ids"].flatten(), common, extra]))
+def shuffled(rows: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Row numbers, ``size`` at a time, every row once before any comes again."""
+    queue = np.array([], dtype=np.int64)
+    while True:
+        while len(queue) < size:
+            queue = np.concatenate([queue, rng.permutation(rows)])
+        yield queue[:size]
+        queue = queue[size:]
 
 
-def train(target, corpus: Corpus, settings: Settings, out: Path, minutes: float, start: Path | None = None) -> float:
-    """Train, saving the best averaged weights; returns their held-out agreement. ``start`` is an earlier draft."""
-    torch.manual_seed(settings.seed)
-    rng = np.random.default_rng(settings.seed)
-    order = rng.permutation(len(corpus.lengths))
-    greedy_rows = order[corpus.greedy[order]]
-    held_out = greedy_rows[:HELD_OUT_ROWS]
-    training = np.setdiff1d(order, held_out)
-    draft = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32) if start else new_draft(target, settings)
-    averaged = copy.deepcopy(draft)
-    optimiser = torch.optim.AdamW(
-        draft.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay
-    )
-    steps = int(settings.epochs * len(training) / settings.batch_rows)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, settings.learning_rate, total_steps=steps + 1, pct_start=0.05
-    )
-    counts = np.bincount(corpus.top_ids[:, 0], minlength=target.config.vocab_size)
-    common = torch.from_numpy(np.argsort(-counts)[: settings.common_tokens].copy())
-    best, started, queue = 0.0, time.monotonic(), np.array([], dtype=int)
-    for step in range(1, steps + 1):
-        if len(queue) < settings.batch_rows:
-            queue = np.concatenate([queue, rng.permutation(training)])
-        rows, queue = queue[: settings.batch_rows], queue[settings.batch_rows :]
-        batch = rows_to_batch(corpus, rows, settings.labels)
-        vocabulary = vocabulary_for(batch, common, target.config.vocab_size, settings.random_tokens)
-        loss = soft_loss(draft, batch, vocabulary)
-        optimiser.zero_grad(set_to_none=True)
+class Trainer:
+    """The draft, its moving average and its optimiser; ``step`` takes a batch."""
+
+    def __init__(self, draft: LlamaForCausalLM, settings: Settings, corpus: Corpus) -> None:
+        self.draft, self.averaged, self.done = draft, copy.deepcopy(draft), 0
+        self.steps = int(settings.epochs * len(corpus.lengths) / settings.batch_rows)
+        self._settings = settings
+        counts = np.bincount(corpus.top_ids[:, 0], minlength=draft.config.vocab_size)
+        commonest = torch.from_numpy(np.argsort(-counts)[: settings.common_tokens].copy())
+        self._common = commonest.to(draft.device)
+        embedding = draft.get_input_embeddings().weight
+        others = [parameter for parameter in draft.parameters() if parameter is not embedding]
+        rates = [settings.learning_rate, settings.learning_rate * settings.embedding_rate]
+        groups = [{"params": others, "lr": rates[0]}, {"params": [embedding], "lr": rates[1]}]
+        self._optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=settings.weight_decay)
+        self._schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self._optimiser, rates, total_steps=self.steps + 1, pct_start=0.05
+        )
+
+    def step(self, batch: Batch) -> float:
+        """One update; returns the loss."""
+        size, batch = self.draft.config.vocab_size, batch.to(self.draft.device)
+        vocabulary = vocabulary_for(batch, self._common, size, self._settings.random_tokens)
+        loss = soft_loss(self.draft, batch, vocabulary)
+        self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(draft.parameters(), 1.0)
-        optimiser.step()
-        schedule.step()
-        with torch.no_grad():
-            keep = min(settings.average, step / (step + 10))
-            for old, new in zip(averaged.parameters(), draft.parameters(), strict=True):
-                old.lerp_(new, 1 - keep)
-        if step % 100 == 0 or step == steps:
-            score, spent = agreement(averaged, corpus, held_out), (time.monotonic() - started) / 60
-            print(
-                f"step {step}/{steps} loss {loss.item():.3f} held-out agreement {score:.4f} ({spent:.1f} min)",
-                flush=True,
-            )
-            if score > best:
-                best = score
-                save(averaged, out)
-            if spent > minutes:
-                break
-    return best
+        torch.nn.utils.clip_grad_norm_(self.draft.parameters(), 1.0)
+        self._optimiser.step()
+        self._schedule.step()
+        self.done += 1
+        self._average()
+        return loss.item()
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        # Early on a long memory would hold on to the untrained weights.
+        keep = min(self._settings.average, self.done / (self.done + 10))
+        for old, new in zip(self.averaged.parameters(), self.draft.parameters(), strict=True):
+            old.lerp_(new, 1 - keep)
 
 
-def save(draft, out: Path) -> None:
-    """Half precision, loadable by plain transformers."""
-    half = copy.deepcopy(draft).half()
-    half.config.dtype = "float16"
-    half.save_pretrained(out)
+def train(trainer: Trainer, corpus: Corpus, held_out: Corpus, settings: Settings, out: Path) -> Iterator[float]:
+    """Train to the end, saving the averaged weights whenever they are better; yields each new best agreement."""
+    rng = np.random.default_rng(settings.seed)
+    best, started = 0.0, time.monotonic()
+    batches = shuffled(len(corpus.lengths), settings.batch_rows, rng)
+    while trainer.done < trainer.steps:
+        rows = [corpus.select(next(batches)).packed(settings.packed)]
+        rows += [copy_row(corpus.tokens, settings.copy_tokens, rng) for _ in range(settings.copy_rows)]
+        loss = trainer.step(batch_of(join(rows), settings.labels))
+        if trainer.done % settings.check_every and trainer.done < trainer.steps:
+            continue
+        score, minutes = agreement(trainer.averaged, held_out), (time.monotonic() - started) / 60
+        print(f"step {trainer.done}/{trainer.steps} loss {loss:.3f} ", end="")
+        print(f"held-out agreement {score:.4f} ({minutes:.1f} min)", flush=True)
+        if score > best:
+            best = score
+            save(trainer.averaged, out)
+            yield best
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--start", type=Path, help="go on from this draft instead of a new one")
-    parser.add_argument("--minutes", type=float, default=60.0, help="stop after this long")
-    for field, default in asdict(Settings()).items():
-        parser.add_argument(f"--{field.replace('_', '-')}", type=type(default), default=default)
-    parser.add_argument("corpus", type=Path, nargs="+")
-    args = parser.parse_args()
-    settings = Settings(**{field: getattr(args, field) for field in asdict(Settings())})
-    target = AutoModelForCausalLM.from_pretrained(args.target, dtype=torch.float32)
-    corpus = load(args.corpus)
-    score = train(target, corpus, settings, args.out, args.minutes, args.start)
-    summary = {
+def history(start: Path | None) -> list[dict[str, object]]:
+    """What training.json tells of the draft that a run starts from, oldest run first."""
+    if start is None:
+        return []
+    return json.loads((start / "training.json").read_text(encoding="utf-8"))["runs"]
+
+
+def summary(settings: Settings, corpus: Corpus, dropped: int, step: int, score: float) -> dict[str, object]:
+    """What a reader needs to judge or repeat the run."""
+    return {
         "settings": asdict(settings),
+        "kept_at_step": step,
         "rows": len(corpus.lengths),
-        "answer_tokens": int((corpus.lengths - corpus.prompt_lengths).sum()),
-        "rows_dropped_for_sharing_an_8_gram_with_a_bundled_prompt": corpus.dropped,
+        "tokens": {origin.name.lower(): int((corpus.origins == origin).sum()) for origin in Origin},
+        "rows_dropped_for_sharing_an_8_gram_with_a_bundled_prompt": dropped,
         "held_out_greedy_agreement": round(score, 4),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    (args.out / "training.json").write_text(json.dumps(summary, indent=2) + "\n")
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", type=Path, help="directory of the target; that of the wheel if not given")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="go on from this draft instead of a new one")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--prompts", type=Path, default=PROMPTS, help="bundled prompts, never to be trained on")
+    parser.add_argument("--corpus", type=Path, nargs="+", required=True, help="files that selfplay wrote")
+    parser.add_argument("--held-out", type=Path, nargs="+", required=True, help="files of another run of selfplay")
+    for field, default in asdict(Settings()).items():
+        parser.add_argument(f"--{field.replace('_', '-')}", type=type(default), default=default)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    settings = Settings(**{field: getattr(args, field) for field in asdict(Settings())})
+    if not 1 <= settings.labels <= LABELS:
+        raise SystemExit(f"--labels is {settings.labels} — the corpus holds {LABELS} labels a place")
+    folder = folder_of(args.target)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    corpus, dropped = without_overlap(load(args.corpus), bundled_ngrams(args.prompts), tokenizer.decode)
+    print(f"{len(corpus.lengths)} rows, {dropped} dropped for sharing an 8-gram with a bundled prompt", flush=True)
+    torch.manual_seed(settings.seed)
+    if args.start:
+        draft = grown(args.start, settings.layers)
+    else:
+        draft = new_draft(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), settings)
+    trainer, earlier = Trainer(draft.to(args.device), settings, corpus), history(args.start)
+    for score in train(trainer, corpus, load(args.held_out), settings, args.out):
+        report = {"runs": [*earlier, summary(settings, corpus, dropped, trainer.done, score)]}
+        (args.out / "training.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
