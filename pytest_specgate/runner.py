@@ -12,15 +12,14 @@ from os import PathLike
 from pathlib import Path
 
 from pytest_specgate.errors import SpecgateError
+from pytest_specgate.measure.requirements import requirements_unmet
+from pytest_specgate.outcomes import must_decide, never_decided
 from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report.document import Report, new_report
-from pytest_specgate.session import Settings, SuiteSession, requirements_unmet
+from pytest_specgate.session import Settings, SuiteSession
 from pytest_specgate.suite.cases import Case, Gate, Suite, expand
 from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.load import load_suite, shown
-from pytest_specgate.suite.model import Policy
-
-_DECIDED = frozenset({Outcome.PASS, Outcome.FAIL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +33,17 @@ class Judged:
     def fails(self, *, strict: bool = False) -> bool:
         """Whether this verdict fails the build; ``strict`` lets undecided gates fail it too."""
         if self.verdict.outcome is Outcome.INCONCLUSIVE:
-            policy = self.gate.spec.policy or self.suite.spec.policy
-            return self.gate.spec.on_fail != "warn" and (strict or policy is Policy.PROVE)
+            return must_decide(self.suite, self.gate, strict=strict)
         return self.verdict.outcome is not Outcome.PASS and not self.verdict.softened
 
 
 def undecided(judged: Iterable[Judged]) -> list[str]:
     """One line for each engine whose gates were judged and none decided, for then nothing was gated."""
-    outcomes: dict[tuple[str, str], set[Outcome]] = {}
+    outcomes: dict[str, set[Outcome]] = {}
     for one in judged:
         engine = one.verdict.case.partition("::")[0]
-        outcomes.setdefault((one.suite.name, engine), set()).add(one.verdict.outcome)
-    hint = "act on a reason above, or raise measure.rounds"
-    return [
-        f"{suite}: {engine}: no gate reached PASS or FAIL, so nothing was gated — {hint}"
-        for (suite, engine), reached in outcomes.items()
-        if Outcome.INCONCLUSIVE in reached and not reached & _DECIDED
-    ]
+        outcomes.setdefault(f"{one.suite.name}: {engine}", set()).add(one.verdict.outcome)
+    return never_decided(outcomes)
 
 
 def exit_status(judged: Sequence[Judged], *, strict: bool = False) -> int:
@@ -79,7 +72,7 @@ def run(
     suite = load_suite(path, root)
     cases = expand(suite)
     settings = Settings(baselines=Path(baselines), device=device, budget=budget)
-    if reason := requirements_unmet(suite, settings):
+    if reason := requirements_unmet(suite.spec.requires, device):
         raise SpecgateError(f"{shown(path, root)}: {reason} — run it on a machine that has it")
     judged: list[Judged] = []
     measured: list[Measurement] = []

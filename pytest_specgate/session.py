@@ -1,7 +1,7 @@
 """Run a suite without pytest: start engines, measure cases, judge gates, store baselines.
 
 ``SuiteSession`` is one engine of one suite over its life. A case is measured once, whatever asks for it and however
-often, and so is its failure. ``run`` is the whole path for notebooks and services.
+often, and so is its failure.
 """
 
 from __future__ import annotations
@@ -242,49 +242,6 @@ def _device_lock(device: str) -> str:
 
 
 # --- requirements -----------------------------------------------------------------------------------------------
-
-
-def requirements_unmet(suite: Suite, settings: Settings) -> str | None:
-    """Why this machine cannot run the suite, or None. Loads torch only where a device is asked for."""
-    requires = suite.spec.requires
-    for package in requires.package:
-        if not _installed(package):
-            return f"requires package {package!r}, which is not installed"
-    if requires.device and (reason := _no_device(requires.device, settings)):
-        return reason
-    if requires.memory is not None and (free := _free_memory(requires.device)) is not None and free < requires.memory:
-        return f"requires {requires.memory / 2**30:.3g} GiB of free memory, {free / 2**30:.3g} GiB are there"
-    return None
-
-
-def _installed(package: str) -> bool:
-    import importlib.util
-
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ModuleNotFoundError, ValueError):  # a part of a package that is not there, or no name at all
-        return False
-
-
-def _no_device(device: str, settings: Settings) -> str | None:
-    if settings.device and settings.device.partition(":")[0] != device:
-        return f"requires device {device}, --specgate-device says {settings.device}"
-    if device == "cpu":
-        return None
-    import torch
-
-    there = torch.cuda.is_available() if device == "cuda" else torch.backends.mps.is_available()
-    return None if there else f"requires device {device}, which this machine has not"
-
-
-def _free_memory(device: str | None) -> int | None:
-    if device == "cuda":
-        import torch
-
-        return int(torch.cuda.mem_get_info()[0])
-    import psutil
-
-    return int(psutil.virtual_memory().available)
 
 
 # --- baselines --------------------------------------------------------------------------------------------------

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_specgate.errors import SpecgateError
+from pytest_specgate.outcomes import never_decided
 from pytest_specgate.plugin import collect, distribution
 from pytest_specgate.records import Measurement, Outcome
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
     from pytest_specgate.session import Change
-
-_DECIDED = (Outcome.PASS, Outcome.FAIL)
 
 
 @dataclass(slots=True)
@@ -61,10 +60,7 @@ class Ending:
         outcomes: dict[str, set[Outcome]] = {}
         for nodeid, verdict in run.verdicts.items():
             outcomes.setdefault(nodeid.rsplit("::", 1)[0], set()).add(verdict.outcome)
-        for engine, reached in outcomes.items():
-            if Outcome.INCONCLUSIVE in reached and not reached.intersection(_DECIDED):
-                hint = "act on a reason above, or raise measure.rounds"
-                self.problems.append(f"{engine}: no gate reached PASS or FAIL, so nothing was gated — {hint}")
+        self.problems += never_decided(outcomes)
 
     def _update(self, run: Run) -> None:
         from pytest_specgate.session import update_baselines

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_specgate import outcomes
 from pytest_specgate.plugin.keys import RUN, VERDICT
 from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.report.junit import properties
-from pytest_specgate.suite.model import Policy
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.collect import GateItem
@@ -59,10 +59,7 @@ def tell(item: GateItem) -> None:
 
 def must_decide(item: GateItem) -> bool:
     """Whether an undecided gate fails the build; one that only warns never does."""
-    if item.gate.spec.on_fail == "warn":
-        return False
-    policy = item.gate.spec.policy or item.suite.spec.policy
-    return policy is Policy.PROVE or item.config.stash[RUN].options.strict
+    return outcomes.must_decide(item.suite, item.gate, strict=item.config.stash[RUN].options.strict)
 
 
 def _demand(item: GateItem) -> str:

@@ -92,9 +92,9 @@ class Run:
         if path not in self.skip_reasons:
             tier = item.suite.spec.tier.value
             if self.options.takes(tier):
-                from pytest_specgate.session import requirements_unmet
+                from pytest_specgate.measure.requirements import requirements_unmet
 
-                self.skip_reasons[path] = requirements_unmet(item.suite, self.settings)
+                self.skip_reasons[path] = requirements_unmet(item.suite.spec.requires, self.options.device)
             else:
                 self.skip_reasons[path] = f"tier {tier} runs with --specgate-tier {tier}"
         return self.skip_reasons[path]

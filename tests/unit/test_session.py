@@ -12,11 +12,11 @@ import pytest
 
 from pytest_specgate import baseline
 from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.records import Finding, Outcome, Verdict
 from pytest_specgate.session import (
     Settings,
     SuiteSession,
-    requirements_unmet,
     unused_entries,
     update_baselines,
 )
@@ -290,46 +290,41 @@ def test_a_taken_measurement_of_something_else_is_refused(tmp_path: Path) -> Non
 # --- requirements ---
 
 
+def unmet_by(suite: Suite, chosen: Settings) -> str | None:
+    return requirements_unmet(suite.spec.requires, chosen.device)
+
+
 def requiring(folder: Path, **requires: object) -> Suite:
     return load(write(folder, requires=requires))[0]
 
 
 def test_a_machine_that_has_everything(tmp_path: Path) -> None:
-    assert (
-        requirements_unmet(requiring(tmp_path, device="cpu", memory="1 KiB", package="json"), settings(tmp_path))
-        is None
-    )
+    assert unmet_by(requiring(tmp_path, device="cpu", memory="1 KiB", package="json"), settings(tmp_path)) is None
 
 
 def test_a_package_that_is_not_there(tmp_path: Path) -> None:
     suite = requiring(tmp_path, package=["json", "no_such_package"])
-    assert requirements_unmet(suite, settings(tmp_path)) == (
-        "requires package 'no_such_package', which is not installed"
-    )
+    assert unmet_by(suite, settings(tmp_path)) == ("requires package 'no_such_package', which is not installed")
 
 
 def test_a_submodule_of_a_package_that_is_not_there(tmp_path: Path) -> None:
     suite = requiring(tmp_path, package="no_such_package.part")
-    assert requirements_unmet(suite, settings(tmp_path)) == (
-        "requires package 'no_such_package.part', which is not installed"
-    )
+    assert unmet_by(suite, settings(tmp_path)) == ("requires package 'no_such_package.part', which is not installed")
 
 
 def test_another_device_was_chosen(tmp_path: Path) -> None:
     suite = requiring(tmp_path, device="cuda")
-    assert requirements_unmet(suite, settings(tmp_path, device="cpu")) == (
-        "requires device cuda, --specgate-device says cpu"
-    )
+    assert unmet_by(suite, settings(tmp_path, device="cpu")) == ("requires device cuda, --specgate-device says cpu")
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac may have it")
 def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     suite = requiring(tmp_path, device="mps")
-    assert requirements_unmet(suite, settings(tmp_path)) == "requires device mps, which this machine has not"
+    assert unmet_by(suite, settings(tmp_path)) == "requires device mps, which this machine has not"
 
 
 def test_more_memory_than_there_is(tmp_path: Path) -> None:
-    unmet = requirements_unmet(requiring(tmp_path, memory="4096 TiB"), settings(tmp_path))
+    unmet = unmet_by(requiring(tmp_path, memory="4096 TiB"), settings(tmp_path))
     assert unmet is not None
     assert unmet.startswith("requires 4.19e+06 GiB of free memory, ")
     assert unmet.endswith(" GiB are there")
