@@ -55,6 +55,7 @@ class Hooks:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Order what was selected; every plugin that shuffles has done so by now."""
+        collect.stop_at_the_limit(session)
         collect.keep_engines_together(session.items)
 
     @pytest.hookimpl(wrapper=True)

@@ -37,6 +37,8 @@ def collect_file(file_path: Path, parent: pytest.Collector) -> SuiteFile | None:
         return None
     suite: SuiteFile = SuiteFile.from_parent(parent, path=file_path)
     suite.read()
+    # One bad suite must not hide what the others say; pytest has this switch for it, off unless somebody asks.
+    parent.config.option.continue_on_collection_errors = True
     return suite
 
 
@@ -147,6 +149,16 @@ def keep_engines_together(items: list[pytest.Item]) -> None:
         return first[item.engine_id], first[(*item.engine_id, item.case.slug)], position
 
     items[:] = [item for _, item in sorted(enumerate(items), key=place)]
+
+
+def stop_at_the_limit(session: pytest.Session) -> None:
+    """Raise Failed where collection errors have used up ``-x`` or ``--maxfail``.
+
+    pytest asks before it collects a file and after it runs a test: behind the last file, a whole case would still
+    be measured.
+    """
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
 
 
 def refuse_nothing(run: Run) -> None:

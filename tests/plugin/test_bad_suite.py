@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from .conftest import PASS, Project
+import pytest
+
+from .conftest import FAIL, PASS, Project
+
+BROKEN = "def test_x(:\n"
+XDIST = ("-p", "no:randomly", "-n2", "--dist=loadscope")
+
+
+def _bad(project: Project, name: str = "bad") -> None:
+    project.suite({"metric": "spedup", "limit": ">=1.2x"}, name=name)
 
 
 def test_one_line_and_the_others_run(project: Project) -> None:
+    _bad(project)
     project.suite(PASS)
-    project.suite({"metric": "spedup", "limit": ">=1.2x"}, name="bad")
 
-    result = project.run("--specgate", "--continue-on-collection-errors")
+    result = project.run("--specgate")
 
     assert result.ret == 1
     result.assert_outcomes(passed=1, errors=1)
@@ -19,14 +28,34 @@ def test_one_line_and_the_others_run(project: Project) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_without_more_pytest_stops_with_its_own_exit_code(project: Project) -> None:
-    project.suite(PASS)
+def test_the_others_may_fail_and_nothing_else_is_lost(project: Project) -> None:
+    _bad(project)
+    project.suite(PASS, FAIL)
+
+    result = project.run("--specgate")
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+
+
+def test_a_bad_suite_alone_is_exit_code_1(project: Project) -> None:
     project.write("suites/bad.specgate.yaml", "specgate: [\n")
 
     result = project.run("--specgate")
 
-    assert result.ret == 2
-    result.stdout.fnmatch_lines(["*ERROR suites/bad.specgate.yaml*", "*Interrupted: 1 error during collection*"])
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*ERROR suites/bad.specgate.yaml*"])
+    result.assert_outcomes(errors=1)
+
+
+def test_collecting_alone_fails_too(project: Project) -> None:
+    _bad(project)
+    project.suite(PASS)
+
+    result = project.run("--specgate", "--collect-only", "-q")
+
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["suites/demo.specgate.yaml::tiny::speedup*", "*ERROR suites/bad.specgate.yaml*"])
 
 
 def test_a_missing_prompt_file_names_the_line_of_the_suite(project: Project) -> None:
@@ -34,5 +63,93 @@ def test_a_missing_prompt_file_names_the_line_of_the_suite(project: Project) -> 
 
     result = project.run("--specgate")
 
-    assert result.ret == 2
+    assert result.ret == 1
     result.stdout.fnmatch_lines(["suites/demo.specgate.yaml:3:*prompts/none.jsonl*"])
+
+
+# --- beside Python tests ----------------------------------------------------------------------------------------
+
+
+def test_beside_suites_broken_python_files_stop_nothing_either(project: Project) -> None:
+    project.write("tests/test_broken.py", BROKEN)
+    project.write("tests/test_fine.py", "def test_fine(): pass\n")
+    project.suite(PASS)
+
+    result = project.run("--specgate", "tests", "suites")
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=2, errors=1)
+
+
+@pytest.mark.parametrize("ini", ["", "[pytest]\nspecgate = true\n"])
+def test_a_run_without_suites_is_as_pytest_has_it(project: Project, ini: str) -> None:
+    project.write("tests/test_broken.py", BROKEN)
+    project.write("tests/test_fine.py", "def test_fine(): pass\n")
+    project.write("pytest.ini", ini)
+    project.suite(PASS)
+
+    result = project.run("tests")
+
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*Interrupted: 1 error during collection*"])
+
+
+# --- stopping early ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a-first", "z-last"])
+def test_x_stops_before_anything_is_measured(project: Project, name: str) -> None:
+    _bad(project, name)
+    project.suite(PASS)
+
+    result = project.run("--specgate", "-x")
+
+    assert result.ret == 1
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
+
+
+def test_maxfail_counts_bad_suites_and_failures_alike(project: Project) -> None:
+    _bad(project)
+    project.suite(PASS, FAIL, {"metric": "exact_match", "limit": "==100%"})
+
+    result = project.run("--specgate", "--maxfail=2")
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+
+
+def test_maxfail_of_bad_suites_alone_measures_nothing(project: Project) -> None:
+    _bad(project, "y-bad")
+    _bad(project, "z-bad")
+    project.suite(PASS)
+
+    result = project.run("--specgate", "--maxfail=2")
+
+    assert result.ret == 1
+    result.assert_outcomes(errors=2)
+
+
+# --- workers ----------------------------------------------------------------------------------------------------
+
+
+def test_workers_run_the_others_and_tell_it_once(project: Project) -> None:
+    _bad(project)
+    project.suite(PASS)
+
+    result = project.python("--specgate", *XDIST)
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, errors=1)
+
+
+@pytest.mark.parametrize("name", ["a-first", "z-last"])
+def test_x_stops_workers_before_anything_is_measured(project: Project, name: str) -> None:
+    _bad(project, name)
+    project.suite(PASS)
+
+    result = project.python("--specgate", *XDIST, "-x")
+
+    assert result.ret != 0
+    assert "passed" not in result.parseoutcomes()
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
