@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_specgate.errors import Location
-from pytest_specgate.gates import JudgeContext, judge
+from pytest_specgate.gates import JudgeContext, judge_once
 from pytest_specgate.records import Outcome, Place, PromptSamples, Samples, Stored
 from pytest_specgate.stats.budget import WRONG_PASS, share
 from pytest_specgate.suite.cases import Gate
@@ -58,7 +58,7 @@ def outcomes(gate: Gate, seed: int, runs: int, cell: tuple[float, int, float]) -
         levels += math.log(SPEEDUP) - levels.mean()
         before = session(random, levels, STORED_ROUNDS, noise)
         now = session(random, levels + math.log1p(-loss), rounds, noise)
-        found[judge(gate, now, Stored(PLACE, {}, {}, "2030-01-01", before), CONTEXT).outcome] += 1
+        found[judge_once(gate, now, Stored(PLACE, {}, {}, "2030-01-01", before), CONTEXT).outcome] += 1
     return found
 
 

@@ -240,11 +240,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an environment rule saw: its name, whether it held, and the samples that show it."""
+    """What an environment rule saw: its name, whether it held, and the samples that show it.
+
+    ``noted`` is worth telling though the rule held.
+    """
 
     rule: str
     held: bool
     detail: str
+    noted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,11 +338,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One interim look at the data: rounds seen and what the check said then."""
+    """One look at the data: rounds seen, what the check said then, and what it compared, if it had limits."""
 
     rounds: int
     outcome: Outcome
-    interval: Interval
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +350,8 @@ class Check:
     """One question that a gate asked: ``limit``, ``max_drop`` or ``max_rise``, and its answer.
 
     ``interval`` is what was compared: the metric itself for a limit, the change (ratio now ÷ stored, or difference in
-    the metric's unit) for a drift check. ``required`` is the limit in words.
+    the metric's unit) for a drift check. ``required`` is the limit in words. ``needed`` says how much more data would
+    decide, and is empty where none would. ``looks`` are those up to the decision.
     """
 
     kind: str
@@ -354,6 +359,7 @@ class Check:
     outcome: Outcome
     reason: str
     interval: Interval | None = None
+    needed: str = ""
     looks: tuple[Look, ...] = ()
 
 

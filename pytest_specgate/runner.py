@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 
 from pytest_specgate.errors import SpecgateError
+from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.outcomes import must_decide, never_decided
 from pytest_specgate.records import Measurement, Outcome, Verdict
@@ -61,8 +62,9 @@ def run(
     """Measure and judge every case of a suite, of any tier, in this process; nothing is stored.
 
     ``baselines`` is the folder of stored numbers, ``device`` overrides the suite's (``cpu``, ``cuda:1``, ``mps``), and
-    ``budget`` is the most time for one case in seconds. A case that cannot be measured, or whose baseline cannot be
-    read, yields ERROR verdicts. The report's ``exit_status`` is 1 where the build should fail, else 0.
+    ``budget`` is the time for measuring in seconds; cases that are clear early leave theirs to the others. A case that
+    cannot be measured, or whose baseline cannot be read, yields ERROR verdicts. The report's ``exit_status`` is 1 where
+    the build should fail, else 0.
 
     Raises SuiteError and PromptError for a suite that cannot be read, and SpecgateError where this machine lacks what
     the suite requires.
@@ -71,7 +73,8 @@ def run(
     root = Path.cwd() if path.is_relative_to(Path.cwd()) else path.parent
     suite = load_suite(path, root)
     cases = expand(suite)
-    settings = Settings(baselines=Path(baselines), device=device, budget=budget)
+    time = None if budget is None else TimeBudget(budget, len(cases))
+    settings = Settings(baselines=Path(baselines), device=device, time=time)
     if reason := requirements_unmet(suite.spec.requires, device):
         raise SpecgateError(f"{shown(path, root)}: {reason} — run it on a machine that has it")
     judged: list[Judged] = []

@@ -7,22 +7,25 @@ often, and so is its failure.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
-from pytest_specgate import baseline, gates, samples
+from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.store import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.memory import measure_memory
-from pytest_specgate.measure.run import Plan, asked, measure_case
+from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.metrics import Family
-from pytest_specgate.records import Measurement, Outcome, Samples, Stored, Verdict
+from pytest_specgate.recording import rounds_to_record, still_coarse
+from pytest_specgate.records import Finding, Measurement, Outcome, Pair, Samples, Stored, Verdict
 from pytest_specgate.stats.budget import share
+from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Gate, Suite
 
 
@@ -32,13 +35,13 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person chose on the command line. ``update_only`` is ``new``, ``failed`` or None."""
+    """What a person chose. ``update_only`` is ``new``, ``failed`` or None; ``time`` is for all cases of the run."""
 
     baselines: Path
     update: bool = False
     update_only: str | None = None
     device: str | None = None
-    budget: float | None = None
+    time: TimeBudget | None = None
     strict: bool = False
     allow_remote_code: bool = False
     allow_pickle: bool = False
@@ -47,16 +50,21 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A measured case: the traces, the numbers drawn from them, and what was stored for it.
+    """A measured case: the traces, the numbers drawn from them look by look, and what was stored for it.
 
     A memory pass that failed leaves the other gates of the case judgeable; ``memory_error`` says why it did.
     """
 
     case: Case
     measurement: Measurement
-    samples: Samples
+    seen: tuple[gates.Seen, ...]
     found: baseline.Found | None
     memory_error: SpecgateError | None = None
+
+    @property
+    def samples(self) -> Samples:
+        """The numbers of all that was measured."""
+        return self.seen[-1].samples
 
     @property
     def refusal(self) -> str | None:
@@ -106,7 +114,7 @@ class SuiteSession:
         if result.memory_error is not None and gate.spec.info.family is Family.MEMORY:
             what, _, hint = str(result.memory_error).partition(" — ")
             return gates.error_verdict(gate, case.id, what, hint)
-        verdict = gates.judge(gate, result.samples, self._compared_with(result), self._context(result, gate))
+        verdict = gates.judge(gate, result.seen, self._compared_with(result.found), self._context(result.measurement))
         return _refreshed(verdict) if self.settings.update else verdict
 
     def take(self, case: Case, measurement: Measurement) -> None:
@@ -129,29 +137,37 @@ class SuiteSession:
 
     # --- how ----------------------------------------------------------------------------------------------------
 
-    def _compared_with(self, result: CaseResult) -> Stored | None:
+    def _compared_with(self, found: baseline.Found | None) -> Stored | None:
         """The stored numbers; none while they are being replaced, unless what fails decides what is replaced."""
-        if result.found is None or (self.settings.update and self.settings.update_only != "failed"):
+        if found is None or (self.settings.update and self.settings.update_only != "failed"):
             return None
-        return result.found.stored
+        return found.stored
 
-    def _context(self, result: CaseResult, gate: Gate) -> gates.JudgeContext:
+    def _context(self, measurement: Measurement) -> gates.JudgeContext:
         return gates.JudgeContext(
-            suite=str(gate.location.path),
-            case=result.case.id,
-            engine=result.measurement.engine_kind,
+            suite=self.suite.shown,
+            case=measurement.case,
+            engine=measurement.engine_kind,
             alpha=share(self.checks),
-            place=result.measurement.place,
+            place=measurement.place,
             today=datetime.date.today(),
-            findings=result.measurement.findings,
+            findings=measurement.findings,
             updating=self.settings.update,
+            looks=doubling(self._rounds).count,
         )
 
+    @property
+    def _rounds(self) -> int:
+        return self.suite.spec.measure.rounds
+
     def _measure(self, case: Case) -> CaseResult:
+        seconds = self._seconds()
         engine = self._start()
         try:
             with FileLock(_device_lock(self.settings.device or case.engine_spec.device)):
-                measurement = measure_case(engine, case, self._plan())
+                blank = unmeasured(engine, case)
+                plan = self._plan(case, blank, self._stored(case, blank), seconds)
+                measurement = measure_case(engine, case, plan)
                 measurement, memory_error = self._with_memory(measurement, case)
         except SpecgateError:
             raise
@@ -161,8 +177,11 @@ class SuiteSession:
         return self._reduced(case, measurement, memory_error)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
-        numbers = samples.reduce(measurement, {gate.spec.metric for gate in case.gates})
-        return CaseResult(case, measurement, numbers, self._stored(case, measurement), memory_error)
+        if self.settings.update:  # judged once, by all that will be stored
+            seen: tuple[gates.Seen, ...] = (interim.all_of(measurement, case),)
+        else:
+            seen = interim.looks_at(measurement, case, doubling(self._rounds))
+        return CaseResult(case, measurement, seen, self._stored(case, measurement), memory_error)
 
     def _refuse_other_question(self, case: Case, measurement: Measurement) -> None:
         changed = [name for name, now in asked(case).items() if measurement.workload.get(name) != now]
@@ -208,11 +227,25 @@ class SuiteSession:
             allow_pickle=self.settings.allow_pickle,
         )
 
-    def _plan(self) -> Plan:
-        measure = self.suite.spec.measure
-        given = [seconds for seconds in (measure.budget, self.settings.budget) if seconds is not None]
-        # A fixed number of rounds: looking earlier would spend error budget that nobody set aside.
-        return Plan(measure.rounds, measure.warmup, min(given, default=None), lambda _: False, self.settings.progress)
+    def _seconds(self) -> float | None:
+        """The time that the next case may take."""
+        given = [self.suite.spec.measure.budget, self.settings.time.allot() if self.settings.time else None]
+        return min((seconds for seconds in given if seconds is not None), default=None)
+
+    def _plan(self, case: Case, blank: Measurement, found: baseline.Found | None, seconds: float | None) -> Plan:
+        """Looks that double while judging; while recording, after every round from the suite's number on."""
+        recording = self.settings.update
+
+        def still_open(pairs: Sequence[Pair], findings: Sequence[Finding]) -> Sequence[str]:
+            so_far = replace(blank, pairs=tuple(pairs), findings=tuple(findings))
+            if recording:
+                numbers = interim.all_of(so_far, case).samples
+                return still_coarse(case, numbers, self._rounds, share(self.checks))
+            seen = interim.looks_at(so_far, case, looks)
+            return interim.open_gates(case, seen, self._compared_with(found), self._context(so_far))
+
+        looks = rounds_to_record(case, self._rounds) if recording else doubling(self._rounds)
+        return Plan(looks, self.suite.spec.measure.warmup, seconds, still_open, self.settings.progress)
 
     def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
         found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)
@@ -239,63 +272,3 @@ def _device_lock(device: str) -> str:
     folder = cache_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder / f"{device.replace(':', '-')}.lock")
-
-
-# --- requirements -----------------------------------------------------------------------------------------------
-
-
-# --- baselines --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What an update did to one case: ``old`` is None for a new entry, ``refused`` says why nothing was stored."""
-
-    case: str
-    path: Path
-    old: Stored | None
-    new: Stored | None
-    refused: str = ""
-
-
-def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Change]:
-    """Store what the session measured, one atomic write per file; what was not measured stays as it is.
-
-    ``failed`` names the cases in which a gate failed in this run. Raises StoreError, BaselineError.
-    """
-    changes, by_path = [], {}  # type: tuple[list[Change], dict[Path, dict[str, Stored]]]
-    for result in session.results():
-        path = baseline.path_for(session.settings.baselines, result.measurement.place, session.suite.name)
-        if path not in by_path:
-            by_path[path] = baseline.read(path) if path.is_file() else {}
-        old = by_path[path].get(result.case.id)
-        if not _may_touch(session.settings.update_only, result.case.id, old, failed):
-            continue
-        if result.refusal:
-            changes.append(Change(result.case.id, path, old, None, result.refusal))
-            continue
-        new = result.as_stored()
-        by_path[path][result.case.id] = new
-        changes.append(Change(result.case.id, path, old, new))
-    for path in {change.path for change in changes if change.new is not None}:
-        baseline.write(path, session.suite.name, by_path[path])
-    return changes
-
-
-def _may_touch(only: str | None, case: str, old: Stored | None, failed: frozenset[str]) -> bool:
-    if only == "new":
-        return old is None
-    return case in failed if only == "failed" else True
-
-
-def unused_entries(suite: Suite, cases: Iterable[Case], settings: Settings) -> Mapping[Path, tuple[str, ...]]:
-    """Stored entries that no case of the suite reads, by file. Unreadable files are left to those who need them."""
-    known, found = [case.id for case in cases], {}
-    for path in sorted(settings.baselines.glob(f"*/{suite.name}.json")):
-        try:
-            idle = baseline.unused(baseline.read(path), known)
-        except SpecgateError:
-            continue
-        if idle:
-            found[path] = idle
-    return found

@@ -46,7 +46,7 @@ def limit_checks(gate: Gate, evidence: Evidence | CannotTell, amount: Amount) ->
     if limit is None:
         return ()
     if isinstance(evidence, CannotTell):
-        return (undecided("limit", limit.text, _cannot_tell(gate, evidence)),)
+        return (undecided("limit", limit.text, _cannot_tell(gate, evidence), evidence.needed),)
     outcome = decide(evidence, limit.low, limit.high)
     shown = evidence.passing if outcome is Outcome.PASS else evidence.failing
     said = f"{_name(gate)} {with_interval(shown, gate.spec.info.unit)}"
@@ -55,15 +55,17 @@ def limit_checks(gate: Gate, evidence: Evidence | CannotTell, amount: Amount) ->
         Outcome.FAIL: f"{said} is {_side(evidence, limit)} the limit {limit.text}",
         Outcome.INCONCLUSIVE: f"{said} straddles the limit {limit.text}",
     }[outcome]
+    needed = ""
     if outcome is Outcome.INCONCLUSIVE:
-        sentence += f"; {_what_decides(evidence, (limit.low, limit.high), abs(shown.value), amount)}"
-    return (Check("limit", limit.text, outcome, sentence, finite(evidence.failing)),)
+        needed = _what_decides(evidence, (limit.low, limit.high), abs(shown.value), amount)
+        sentence += f"; {needed}"
+    return (Check("limit", limit.text, outcome, sentence, finite(evidence.failing), needed),)
 
 
 def drift_checks(gate: Gate, change: Evidence | CannotTell, stored: float, amount: Amount) -> tuple[Check, ...]:
     """The checks of a change ``now − stored`` in the metric's unit; none if the gate asks for none."""
     if isinstance(change, CannotTell):
-        return all_undecided(gate, _cannot_tell(gate, change), drift_only=True)
+        return all_undecided(gate, _cannot_tell(gate, change), change.needed, drift_only=True)
     return tuple(_drift_check(gate, change, (stored, kind, allowance), amount) for kind, allowance in demands(gate))
 
 
@@ -74,22 +76,24 @@ def _drift_check(gate: Gate, change: Evidence, demand: tuple[float, str, Allowan
     outcome = decide(change, *bounds)
     said = f"{_name(gate)} {_compared(gate.spec.info.unit, change, stored)}"
     sentence = f"{said} (allowed {_WORDS[kind]}: {allowance.text})"
+    needed = ""
     if outcome is Outcome.INCONCLUSIVE:
-        sentence += f", too uncertain to judge; {_what_decides(change, bounds, abs(stored), amount)}"
-    return Check(kind, allowance.text, outcome, sentence, finite(change.failing))
+        needed = _what_decides(change, bounds, abs(stored), amount)
+        sentence += f", too uncertain to judge; {needed}"
+    return Check(kind, allowance.text, outcome, sentence, finite(change.failing), needed)
 
 
-def all_undecided(gate: Gate, reason: str, *, drift_only: bool = False) -> tuple[Check, ...]:
+def all_undecided(gate: Gate, reason: str, needed: str = "", *, drift_only: bool = False) -> tuple[Check, ...]:
     """Every demand of the gate, undecided for one reason."""
     asked = [(kind, allowance.text) for kind, allowance in demands(gate)]
     if gate.spec.limit is not None and not drift_only:
         asked.insert(0, ("limit", gate.spec.limit.text))
-    return tuple(undecided(kind, text, reason) for kind, text in asked)
+    return tuple(undecided(kind, text, reason, needed) for kind, text in asked)
 
 
-def undecided(kind: str, required: str, reason: str) -> Check:
-    """A check that this run cannot decide."""
-    return Check(kind, required, Outcome.INCONCLUSIVE, reason)
+def undecided(kind: str, required: str, reason: str, needed: str = "") -> Check:
+    """A check that this run cannot decide; ``needed`` is the data that would, where more data would."""
+    return Check(kind, required, Outcome.INCONCLUSIVE, reason, needed=needed)
 
 
 def finite(interval: Interval) -> Interval | None:

@@ -1,21 +1,23 @@
 """Measure one case: warm up, run both arms interleaved round by round, and put down what came of it.
 
-This module knows the order of things and nothing about judging: after each round it asks ``decided`` whether more is
-needed. It raises what engines raise; a trace that contradicts itself is left for the reduction to refuse.
+This module knows the order of things and nothing about judging: at each look it asks which questions are still open,
+and ends with none. It raises what engines raise; a trace that contradicts itself is left for the reduction to refuse.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_specgate.engines.base import Engine
 from pytest_specgate.measure.dialogue import Dialogue
-from pytest_specgate.measure.environment import Observed, examine
-from pytest_specgate.measure.host import HostReading, available_cores, foreign_cores, read_host
+from pytest_specgate.measure.environment import examine, notes
+from pytest_specgate.measure.monitor import Monitor
+from pytest_specgate.measure.readings import Observed
 from pytest_specgate.measure.schedule import blocks, order
 from pytest_specgate.records import Arm, Finding, Measurement, Pair, Request, Sampling, Trace
+from pytest_specgate.stats.looks import Looks
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import prompts_hash
 
@@ -26,12 +28,17 @@ WARMUP_PATIENCE = 6
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to measure, and whom to tell. ``decided`` sees the pairs so far after each full round."""
+    """How much to measure, and whom to tell.
 
-    rounds: int
+    ``still_open`` sees what was measured so far at each of the ``looks``, and says in words what is not decided yet;
+    measuring ends when nothing is, or when the next round would not fit into ``budget_seconds``, of which warming up
+    and a second chance are part.
+    """
+
+    looks: Looks
     warmup: int
     budget_seconds: float | None
-    decided: Callable[[Sequence[Pair]], bool]
+    still_open: Callable[[Sequence[Pair], Sequence[Finding]], Sequence[str]]
     progress: Callable[[str], None]
 
 
@@ -43,22 +50,27 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     engine.check(case.concurrency, case.sampling.greedy)
     started = time.monotonic()
     _warm_up(engine, case, plan.warmup)
-    pairs, findings, warnings = _observe(engine, case, plan)
-    if broken := [finding for finding in findings if not finding.held]:
+    pairs, findings, warnings = _observe(engine, case, plan, started)
+    broken = [finding for finding in findings if not finding.held]
+    if broken and not _used_up(plan, time.monotonic() - started):
         plan.progress(f"{case.id}: {broken[0].rule} broken ({broken[0].detail}); measuring once more")
-        pairs, findings, warnings = _observe(engine, case, plan)
+        pairs, findings, warnings = _observe(engine, case, plan, started)
+    seconds = time.monotonic() - started
+    blank = unmeasured(engine, case)
+    return replace(blank, pairs=tuple(pairs), findings=findings, warnings=warnings, seconds=seconds)
+
+
+def unmeasured(engine: Engine, case: Case) -> Measurement:
+    """The case's measurement while it holds no pair yet: where, what is asked, and of what."""
     return Measurement(
         case=case.id,
         engine_kind=case.engine_spec.kind,
         place=engine.place(),
         workload=workload(engine, case),
         subject=dict(engine.subject()),
-        pairs=tuple(pairs),
+        pairs=(),
         greedy=case.sampling.greedy,
-        findings=findings,
-        warnings=warnings,
         capabilities=engine.capabilities,
-        seconds=time.monotonic() - started,
     )
 
 
@@ -100,34 +112,48 @@ def _warm_up(engine: Engine, case: Case, least: int) -> None:
                 break
 
 
-def _observe(engine: Engine, case: Case, plan: Plan) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...]]:
-    before = read_host()
-    pairs, warnings = _rounds(engine, case, plan)
-    on_cpu = engine.subject().get("device") == "cpu"
-    observed = _observed(pairs, before, read_host(), on_cpu=on_cpu)
-    return pairs, examine(observed), warnings
+def _observe(
+    engine: Engine, case: Case, plan: Plan, started: float
+) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...]]:
+    with Monitor(engine.subject()) as monitor:
+
+        def findings(pairs: list[Pair]) -> tuple[Finding, ...]:
+            return examine(Observed(pairs, monitor.readings()))
+
+        pairs, warnings = _rounds(engine, case, replace(plan, budget_seconds=_left(plan, started)), findings)
+        found = findings(pairs)
+    return pairs, found, (*warnings, *notes(found))
 
 
-def _observed(pairs: list[Pair], before: HostReading, after: HostReading, *, on_cpu: bool) -> Observed:
-    if not on_cpu:
-        return Observed(pairs)
-    return Observed(pairs, foreign_cores(before, after), available_cores())
-
-
-def _rounds(engine: Engine, case: Case, plan: Plan) -> tuple[list[Pair], tuple[str, ...]]:
-    dialogue, pairs = Dialogue(case), []
-    started = time.monotonic()
-    for number in range(plan.rounds):
-        pairs += _one_round(engine, dialogue, number, _Meter(case, plan, started, number))
-        elapsed = time.monotonic() - started
-        if number + 1 == plan.rounds or plan.decided(pairs):
+def _rounds(
+    engine: Engine, case: Case, plan: Plan, findings: Callable[[list[Pair]], tuple[Finding, ...]]
+) -> tuple[list[Pair], tuple[str, ...]]:
+    dialogue, pairs = Dialogue(case), list[Pair]()
+    started, standing = time.monotonic(), ""
+    for done in range(1, plan.looks.most + 1):
+        pairs += _one_round(engine, dialogue, done - 1, _Meter(case, plan, started, done - 1, standing))
+        if done == plan.looks.most:
             break
-        if plan.budget_seconds is not None and elapsed * (number + 2) / (number + 1) > plan.budget_seconds:
-            done = number + 1
-            return pairs, (
-                f"stopped after {done} of {plan.rounds} rounds: the budget of {plan.budget_seconds:g} s is used up",
-            )
+        if done in plan.looks.rounds:
+            questions = plan.still_open(pairs, findings(pairs))
+            if not questions:
+                break
+            standing = f"; open: {', '.join(questions)}"
+        if _next_is_too_long(plan, time.monotonic() - started, done):
+            return pairs, (f"stopped after {done} of at most {plan.looks.most} rounds: the time for it is used up",)
     return pairs, ()
+
+
+def _left(plan: Plan, started: float) -> float | None:
+    return None if plan.budget_seconds is None else plan.budget_seconds - (time.monotonic() - started)
+
+
+def _used_up(plan: Plan, elapsed: float) -> bool:
+    return plan.budget_seconds is not None and elapsed >= plan.budget_seconds
+
+
+def _next_is_too_long(plan: Plan, elapsed: float, done: int) -> bool:
+    return _used_up(plan, elapsed * (done + 1) / done)
 
 
 def _one_round(engine: Engine, dialogue: Dialogue, number: int, meter: _Meter) -> list[Pair]:
@@ -155,23 +181,28 @@ def _both_arms(engine: Engine, requests: Sequence[Request], in_order: str) -> di
 
 @dataclass(slots=True)
 class _Meter:
-    """Turns finished blocks into progress lines: case, round, tokens per second of each arm, time left."""
+    """Turns finished blocks into progress lines: case, round, tokens per second of each arm, time left at most.
+
+    ``standing`` says which gates were undecided at the last look, and how far from a decision.
+    """
 
     case: Case
     plan: Plan
     started: float
     round: int
+    standing: str
     done: int = 0
 
     def tick(self, traces: dict[Arm, list[Trace]]) -> None:
         self.done += len(traces[Arm.REFERENCE])
         turns = sum(len(c.turns) for c in self.case.scenario.conversations)
-        share = (self.round * turns + self.done) / (self.plan.rounds * turns)
+        most = self.plan.looks.most
+        share = (self.round * turns + self.done) / (most * turns)
         left = (time.monotonic() - self.started) * (1 - share) / share
         speeds = " against ".join(f"{_tokens_per_second(traces[arm]):.1f}" for arm in (Arm.CANDIDATE, Arm.REFERENCE))
         self.plan.progress(
-            f"{self.case.id}: round {self.round + 1}/{self.plan.rounds}, prompt {self.done}/{turns}, "
-            f"{speeds} tokens/s, {left:.0f} s left"
+            f"{self.case.id}: round {self.round + 1}/{most}, prompt {self.done}/{turns}, "
+            f"{speeds} tokens/s, {left:.0f} s left at most{self.standing}"
         )
 
 

@@ -48,6 +48,15 @@ class Hooks:
         """Take suites."""
         return collect.collect_file(file_path, parent)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Keep secrets out of what is told of a bad suite."""
+        report = yield
+        outcome.annotate_collected(collector, report)
+        return report
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self) -> None:
         """Refuse a run without a suite."""
@@ -57,6 +66,7 @@ class Hooks:
         """Order what was selected; every plugin that shuffles has done so by now."""
         collect.stop_at_the_limit(session)
         collect.keep_engines_together(session.items)
+        self.run.found.selected |= collect.cases_to_run(session.items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(

@@ -151,6 +151,16 @@ def keep_engines_together(items: list[pytest.Item]) -> None:
     items[:] = [item for _, item in sorted(enumerate(items), key=place)]
 
 
+def cases_to_run(items: list[pytest.Item]) -> set[tuple[Path, str]]:
+    """Name the cases that the items ask for, those of a tier that this run leaves out excepted."""
+    gates = [item for item in items if isinstance(item, GateItem)]
+    return {
+        (item.path, item.case.id)
+        for item in gates
+        if item.config.stash[RUN].options.takes(item.suite.spec.tier.value)
+    }
+
+
 def stop_at_the_limit(session: pytest.Session) -> None:
     """Raise Failed where collection errors have used up ``-x`` or ``--maxfail``.
 

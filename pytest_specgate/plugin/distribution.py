@@ -30,6 +30,12 @@ def is_distributed(config: pytest.Config) -> bool:
     return not is_worker(config) and config.getoption("dist", "no") != "no"
 
 
+def workers(config: pytest.Config) -> int:
+    """How many processes share the tests, as seen from one that runs some."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    return int(worker.get("workercount", 1))
+
+
 def check(config: pytest.Config, *, updating: bool) -> None:
     """Raise UsageError for a mode that tears engines apart, or that updates from several processes."""
     if not is_distributed(config):

@@ -19,7 +19,7 @@ from pytest_specgate.records import Measurement, Outcome
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
-    from pytest_specgate.session import Change
+    from pytest_specgate.refresh import Change
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Ending:
         self.problems += never_decided(outcomes)
 
     def _update(self, run: Run) -> None:
-        from pytest_specgate.session import update_baselines
+        from pytest_specgate.refresh import update_baselines
 
         for engine, session in run.sessions.items():
             try:

@@ -47,7 +47,7 @@ TABLE = (
     Option("strict", "Fail where a gate stays undecided", "flag"),
     Option("tier", "Run suites up to a tier: smoke, full, nightly (default: smoke)", metavar="TIER"),
     Option("baselines", "Folder of baselines (default: baselines in the root directory)", metavar="DIR"),
-    Option("budget", "Most time for one case, such as 90 or 2min", metavar="SECONDS"),
+    Option("budget", "Time for measuring, such as 90 or 20min; what clear cases leave, others get", metavar="SECONDS"),
     Option("report", "Write a report of the run (.json); may be given more than once", "list", "PATH"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),

@@ -22,6 +22,7 @@ from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.prompts import PromptFiles
 
 if TYPE_CHECKING:
+    from pytest_specgate.measure.budget import TimeBudget
     from pytest_specgate.plugin.collect import GateItem
     from pytest_specgate.session import Settings, SuiteSession
 
@@ -32,14 +33,15 @@ EngineId = tuple[Path, str]
 class Found:
     """What collection saw: suites with their cases (none for a bad one), and YAML files that are no suites.
 
-    ``demanded`` says that a run without any suite is an error: always, except where only an ini file asks for
-    suites and the command line names what to run.
+    ``selected`` are the cases left by ``-k`` and its like, by suite and id. ``demanded`` says that a run without any
+    suite is an error: always, except where only an ini file asks for suites and the command line names what to run.
     """
 
     demanded: bool
     prompt_files: PromptFiles
     suites: dict[Path, tuple[Case, ...]] = field(default_factory=dict)
     passed_over: list[Path] = field(default_factory=list)
+    selected: set[tuple[Path, str]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -73,13 +75,22 @@ class Run:
                 update=chosen.update,
                 update_only=chosen.update_only,
                 device=chosen.device,
-                budget=chosen.budget,
+                time=self._time_budget(),
                 strict=chosen.strict,
                 allow_remote_code=chosen.allow_remote_code,
                 allow_pickle=chosen.allow_pickle,
                 progress=self.progress,
             )
         return self._settings
+
+    def _time_budget(self) -> TimeBudget | None:
+        """Time for the cases that were selected; a worker of several is likely to run its part of them."""
+        if self.options.budget is None:
+            return None
+        from pytest_specgate.measure.budget import TimeBudget
+
+        cases = len(self.found.selected) / distribution.workers(self.config)
+        return TimeBudget(self.options.budget, max(round(cases), 1))
 
     @property
     def checks(self) -> int:

@@ -11,20 +11,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The numbers of rounds after which the data are looked at, ascending."""
+    """The numbers of rounds after which the data are looked at, ascending; the last is the most that is measured."""
 
     rounds: tuple[int, ...]
 
-    def alpha(self, total: float) -> float:
-        """The error rate of one look, for a check that may err at the rate ``total``."""
-        return total / max(len(self.rounds), 1)
+    @property
+    def most(self) -> int:
+        """Rounds after which measuring ends in any case."""
+        return self.rounds[-1]
+
+    @property
+    def count(self) -> int:
+        """Looks that share the error rate of a check."""
+        return len(self.rounds)
+
+    def taken(self, done: int) -> tuple[int, ...]:
+        """The looks of a run that ended after ``done`` rounds: those before, and one at its end.
+
+        A run that its time budget ends between two looks spends the later one's error rate: never more than planned.
+        """
+        return (*(look for look in self.rounds if look < done), done)
 
 
-def doubling(first: int = 1, looks: int = 4) -> Looks:
-    """After ``first`` rounds and after every doubling: 1, 2, 4, 8."""
-    return Looks(tuple(first * 2**number for number in range(looks)))
-
-
-def single(rounds: int) -> Looks:
-    """One look, when all is measured."""
-    return Looks((rounds,))
+def doubling(most: int) -> Looks:
+    """After 1 round, after every doubling, and after ``most``: 1, 2, 4, 8."""
+    early = [2**number for number in range(most.bit_length()) if 2**number < most]
+    return Looks((*early, most))

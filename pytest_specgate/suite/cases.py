@@ -35,9 +35,13 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite file, understood: its model, its prompts, and where each part is written."""
+    """A suite file, understood: its model, its prompts, and where each part is written.
+
+    ``shown`` is its path as messages write it.
+    """
 
     path: Path
+    shown: str
     name: str
     spec: SuiteSpec
     scenarios: tuple[Scenario, ...]

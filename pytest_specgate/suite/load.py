@@ -49,6 +49,7 @@ def load_suite(
     )
     return Suite(
         path=path,
+        shown=str(shown(path, root)),
         name=spec.name or path.name.split(".")[0],
         spec=spec,
         scenarios=scenarios,

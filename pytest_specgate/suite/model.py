@@ -222,7 +222,9 @@ class ScenarioSpec(Strict):
 class MeasureSpec(Strict):
     """How much is measured."""
 
-    rounds: Whole = Field(2, ge=1, le=64, description="times that every prompt is run by both arms")
+    rounds: Whole = Field(
+        8, ge=1, le=64, description="most times that both arms run every prompt; fewer where gates are decided early"
+    )
     warmup: Whole = Field(2, ge=1, le=50, description="least number of warm-up generations per arm")
     budget: Seconds | None = Field(None, description='most time for one case, e.g. "90 s"')
     memory: Flag = Field(True, description="measure each arm's memory in a process of its own")

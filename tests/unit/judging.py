@@ -11,7 +11,7 @@ from typing import Any
 from scipy import stats
 
 from pytest_specgate.errors import Location
-from pytest_specgate.gates import JudgeContext, judge
+from pytest_specgate.gates import JudgeContext, judge_once
 from pytest_specgate.records import Counts, Finding, Place, PromptSamples, Samples, Stored, Verdict
 from pytest_specgate.suite.cases import Gate
 from pytest_specgate.suite.model import GateSpec
@@ -59,7 +59,7 @@ def stored(of: Samples, place: Place = HERE) -> Stored:
 
 def verdict(of: Gate, now: Samples, before: Samples | None = None, **changes: Any) -> Verdict:
     place = changes.pop("stored_at", HERE)
-    return judge(of, now, None if before is None else stored(before, place), context(**changes))
+    return judge_once(of, now, None if before is None else stored(before, place), context(**changes))
 
 
 def spread(level: float, *, prompts: int = 16, rounds: int = 8, noise: float = 0.03) -> list[list[float]]:

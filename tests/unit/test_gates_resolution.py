@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_specgate.errors import Location
-from pytest_specgate.gates import JudgeContext, judge
+from pytest_specgate.gates import JudgeContext, judge_once
 from pytest_specgate.records import Place, PromptSamples, Samples, Stored, Verdict
 from pytest_specgate.suite.cases import Gate
 from pytest_specgate.suite.model import GateSpec
@@ -27,7 +27,7 @@ def verdict(noise: float, max_drop: str, place: Place = HERE) -> Verdict:
     gate = Gate(GateSpec.model_validate({"metric": "speedup", "max_drop": max_drop}), Location(Path("a.yaml"), 1))
     stored = Stored(place, {}, {}, "2030-01-01", run(1, noise, 16))
     context = JudgeContext("a.yaml", "e::c", "e", 0.001, HERE, dt.date(2030, 1, 1))
-    return judge(gate, run(2, noise, 2), stored, context)
+    return judge_once(gate, run(2, noise, 2), stored, context)
 
 
 @pytest.mark.parametrize("max_drop", ["2%", "0.01"])

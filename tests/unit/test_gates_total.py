@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_specgate.errors import Location
-from pytest_specgate.gates import JudgeContext, judge
+from pytest_specgate.gates import JudgeContext, judge_once
 from pytest_specgate.metrics import METRICS, STATISTICS, Family, Unit
 from pytest_specgate.records import Counts, Outcome, Place, PromptSamples, Samples, Stored
 from pytest_specgate.suite.cases import Gate
@@ -80,7 +80,7 @@ def test_judging_always_answers(data: st.DataObject) -> None:
     looks = data.draw(st.sampled_from([1, 4]))
     context = JudgeContext("a", "e::c", "e", 0.001, HERE, dt.date(2030, 1, 1), looks=looks)
 
-    verdict = judge(gate, now, stored, context)
+    verdict = judge_once(gate, now, stored, context)
 
     assert verdict.outcome in Outcome
     assert verdict.reason

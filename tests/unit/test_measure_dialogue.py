@@ -10,6 +10,7 @@ from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.measure.dialogue import Dialogue, turn_name
 from pytest_specgate.measure.run import Plan, measure_case
 from pytest_specgate.records import Arm, Message, Request, Trace
+from pytest_specgate.stats.looks import Looks
 from pytest_specgate.suite.prompts import Conversation
 from tests.unit.project import context, load, write
 
@@ -52,7 +53,7 @@ def test_both_arms_of_all_rounds_are_asked_with_the_references_first_answers(tmp
     # The candidate's text differs, so a history of its own answers would show.
     suite, case = load(write(tmp_path, prompts=TALK, options={"fault": "diverge"}))
     engine = _Recorder(context(suite))
-    measurement = measure_case(engine, case, Plan(2, 1, None, lambda _: False, lambda _: None))
+    measurement = measure_case(engine, case, Plan(Looks((2,)), 1, None, lambda *_: ["more"], lambda _: None))
     first = {pair.prompt: pair.reference.text for pair in measurement.pairs if pair.round == 0}
     assert first["chat/1"] != next(p.candidate.text for p in measurement.pairs if p.prompt == "chat/1")
     asked = [(arm, request) for arm, request in engine.asked if request.prompt == "chat/3"]

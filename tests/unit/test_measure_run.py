@@ -12,7 +12,8 @@ from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.errors import EngineError
 from pytest_specgate.measure.run import Plan, asked, measure_case
-from pytest_specgate.records import Arm, Measurement, Request, Trace
+from pytest_specgate.records import Arm, Finding, Measurement, Pair, Request, Trace
+from pytest_specgate.stats.looks import Looks, doubling
 from pytest_specgate.suite.cases import Case
 from tests.unit.project import PROMPTS, context, load, started, write
 
@@ -34,7 +35,8 @@ class Watched(ScriptedEngine):
 
 
 def plan(rounds: int = 2, budget: float | None = None, told: list[str] | None = None) -> Plan:
-    return Plan(rounds, 1, budget, lambda _: False, (told if told is not None else []).append)
+    tell = (told if told is not None else []).append
+    return Plan(Looks((rounds,)), 1, budget, lambda *_: ["nothing is ever enough"], tell)
 
 
 def watched(folder: Path, count: int = 3, concurrency: int = 1, pause: float = 0.0) -> tuple[Watched, Case]:
@@ -98,7 +100,7 @@ def test_an_engine_that_cannot_run_the_case_says_so_before_anything_runs(tmp_pat
 def test_the_budget_stops_after_a_full_round_with_a_warning(tmp_path: Path) -> None:
     engine, case = watched(tmp_path, pause=0.005)
     measurement = measure_case(engine, case, plan(rounds=5, budget=0.01))
-    assert measurement.warnings == ("stopped after 1 of 5 rounds: the budget of 0.01 s is used up",)
+    assert measurement.warnings == ("stopped after 1 of at most 5 rounds: the time for it is used up",)
     assert [pair.prompt for pair in measurement.pairs] == ["q1", "q2", "q3"]
 
 
@@ -109,12 +111,21 @@ def test_a_budget_that_suffices_changes_nothing(tmp_path: Path) -> None:
     assert len(measurement.pairs) == 6
 
 
-def test_a_decision_stops_after_the_round_without_a_warning(tmp_path: Path) -> None:
+def test_measuring_ends_at_the_look_that_leaves_nothing_open(tmp_path: Path) -> None:
     engine, case = watched(tmp_path)
-    enough = Plan(5, 1, None, lambda pairs: len(pairs) >= 6, lambda _: None)
-    measurement = measure_case(engine, case, enough)
-    assert len(measurement.pairs) == 6
+    seen: list[int] = []
+    told: list[str] = []
+
+    def still_open(pairs: Sequence[Pair], findings: Sequence[Finding]) -> list[str]:
+        assert all(finding.held for finding in findings)
+        seen.append(len(pairs) // 3)
+        return ["speedup: about 4 rounds would decide"] if len(pairs) < 12 else []
+
+    measurement = measure_case(engine, case, Plan(doubling(8), 1, None, still_open, told.append))
+    assert seen == [1, 2, 4]
+    assert len(measurement.pairs) == 12
     assert measurement.warnings == ()
+    assert [line.partition("; open: ")[2] for line in told] == [""] * 3 + ["speedup: about 4 rounds would decide"] * 9
 
 
 def test_a_broken_rule_is_given_a_second_chance_and_then_told(tmp_path: Path) -> None:

@@ -118,4 +118,4 @@ def test_device_and_budget_are_passed_on(tmp_path: Path) -> None:
     with pytest.raises(SpecgateError, match="requires device cpu, --specgate-device says cuda:1"):
         run(path, device="cuda:1")
     (measured,) = run(write(tmp_path), budget=1e-9).measurements.values()
-    assert measured[0].warnings == ("stopped after 1 of 2 rounds: the budget of 1e-09 s is used up",)
+    assert measured[0].warnings == ("stopped after 1 of at most 8 rounds: the time for it is used up",)

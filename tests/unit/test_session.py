@@ -12,20 +12,18 @@ import pytest
 
 from pytest_specgate import baseline
 from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.records import Finding, Outcome, Verdict
-from pytest_specgate.session import (
-    Settings,
-    SuiteSession,
-    unused_entries,
-    update_baselines,
-)
+from pytest_specgate.refresh import unused_entries, update_baselines
+from pytest_specgate.session import Settings, SuiteSession
 from pytest_specgate.suite.cases import Suite, expand
 from tests.unit import crashing
 from tests.unit.project import PROMPTS, SPEEDUP, load, write
 
 DRIFT = {"metric": "speedup", "max_drop": "5%"}
 NONE = frozenset[str]()
+USED_UP = "stopped after 1 of at most 8 rounds: the time for it is used up"
 
 
 @pytest.fixture(autouse=True)
@@ -145,9 +143,9 @@ def test_a_memory_pass_that_fails_costs_its_own_gates_alone(tmp_path: Path) -> N
 
 
 def test_the_smaller_budget_counts(tmp_path: Path) -> None:
-    session = opened(write(tmp_path, measure={"budget": "600 s"}), budget=1e-9)
+    session = opened(write(tmp_path, measure={"budget": "600 s"}), time=TimeBudget(1e-9, 1))
     (case,) = expand(session.suite)
-    assert session.case(case).measurement.warnings == ("stopped after 1 of 2 rounds: the budget of 1e-09 s is used up",)
+    assert session.case(case).measurement.warnings == (USED_UP,)
 
 
 def test_closing_twice_is_fine(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_specgate.stats.budget import PER_BUILD, share
-from pytest_specgate.stats.looks import Looks, doubling, single
+from pytest_specgate.stats.looks import Looks, doubling
 from pytest_specgate.stats.paired import within_prompts
 from pytest_specgate.stats.samplesize import amount_to_decide, resolvable_loss, scatter_of
 from pytest_specgate.stats.signedrank import stored_median_factor
@@ -20,21 +20,25 @@ def test_a_build_s_error_is_shared_equally(checks: int, each: float) -> None:
     assert share(checks, 2 * PER_BUILD) == pytest.approx(2 * each)
 
 
-def test_looks_double_and_share_the_error_of_their_check() -> None:
-    assert doubling() == Looks((1, 2, 4, 8))
-    assert doubling(first=2, looks=3) == Looks((2, 4, 8))
-    assert doubling().alpha(0.001) == pytest.approx(0.00025)
+@pytest.mark.parametrize(
+    ("most", "rounds"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 3)), (6, (1, 2, 4, 6)), (8, (1, 2, 4, 8))]
+)
+def test_looks_double_up_to_the_most(most: int, rounds: tuple[int, ...]) -> None:
+    assert doubling(most) == Looks(rounds)
+    assert (doubling(most).most, doubling(most).count) == (most, len(rounds))
 
 
-def test_one_look_spends_all_of_it() -> None:
-    assert single(8).alpha(0.001) == 0.001
+@pytest.mark.parametrize(("done", "taken"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 3)), (5, (1, 2, 4, 5)), (8, (1, 2, 4, 8))])
+def test_a_run_cut_short_takes_no_more_looks_than_planned(done: int, taken: tuple[int, ...]) -> None:
+    assert doubling(8).taken(done) == taken
+    assert len(taken) <= doubling(8).count
 
 
 @pytest.mark.parametrize(("scatter", "loss"), [(0.01, 0.006), (0.03, 0.017), (0.05, 0.028), (0.10, 0.055)])
 def test_the_resolvable_loss_grows_with_scatter(scatter: float, loss: float) -> None:
     factor = stored_median_factor(8, 16)
 
-    assert resolvable_loss(scatter, 128, factor, doubling().alpha(0.001)) == pytest.approx(loss, abs=6e-4)
+    assert resolvable_loss(scatter, 128, factor, 0.001 / doubling(8).count) == pytest.approx(loss, abs=6e-4)
 
 
 def test_no_scatter_and_no_pairs_are_no_fault() -> None:
