@@ -1,4 +1,4 @@
-"""``python -m pytest_specgate``: what can be done without running a model.
+"""``python -m pytest_specgate``: what is done beside pytest. All but ``study`` run no model.
 
 A mistake is one line, ``specgate: what — what to do``, on standard error, and exit status 4, as pytest's usage errors
 have it; Ctrl-C is 2.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from pytest_specgate.commands import study
 from pytest_specgate.errors import SpecgateError
 
 INTERRUPTED, USAGE = 2, 4
@@ -21,6 +22,7 @@ examples:
   pytest --specgate suites/ --specgate-report report.json
   python -m pytest_specgate judge report.json
   python -m pytest_specgate judge report.json --suites ../other-checkout --strict
+  python -m pytest_specgate study suites/smoke.specgate.yaml --builds 60 --plant delay=15%
   python -m pytest_specgate schema suite > suite.schema.json
 """
 _JUDGE = """\
@@ -51,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     """Every command with its options."""
     top = _Parser(
         prog="python -m pytest_specgate",
-        description="Gates for speculative decoding: the commands that need no model.",
+        description="Gates for speculative decoding: the commands beside pytest.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -71,6 +73,16 @@ def parser() -> argparse.ArgumentParser:
     stored = "folder of baselines (default: baselines in the suites' folder)"
     judge.add_argument("--baselines", type=Path, metavar="DIR", help=stored)
     judge.add_argument("--strict", action="store_true", help="fail where a gate stays undecided")
+    study.add_arguments(
+        commands.add_parser(
+            "study",
+            help="count what the gates of a suite miss and fail wrongly on this machine",
+            description=study.DESCRIPTION,
+            epilog=study.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
     schema = commands.add_parser("schema", help="print the JSON Schema of a file format", allow_abbrev=False)
     schema.add_argument("format", choices=("suite", "baseline", "report"), help="which files it describes")
     return top
@@ -106,6 +118,8 @@ def _run(chosen: argparse.Namespace) -> int:
         from pytest_specgate.commands import schema
 
         return schema.show(chosen.format, sys.stdout)
+    if chosen.command == "study":
+        return study.show(chosen, sys.stdout)
     from pytest_specgate.commands import judge
 
     baselines = chosen.baselines or chosen.suites / "baselines"

@@ -1,1 +1,1 @@
-"""The commands beside pytest, ``python -m pytest_specgate``: one module each, no engine, no torch."""
+"""The commands beside pytest, ``python -m pytest_specgate``: one module each; all but ``study`` need no model."""
