@@ -7,6 +7,7 @@ The error budget is shared among the checks of the suites that the report names.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pytest_specgate.errors import SpecgateError, StoreError
+from pytest_specgate.masking import masked, masker
 from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report import document, terminal
 from pytest_specgate.report.escape import flat, in_ascii
@@ -56,10 +58,11 @@ def show(ask: Ask, out: TextIO) -> int:
 
 def _lines(again: _Again, out: TextIO) -> Iterator[str]:
     ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
-    verdicts = [one.verdict for one in again.judged] + again.carried
+    hide = masker(os.environ)
+    verdicts = [masked(verdict, hide) for verdict in [*(one.verdict for one in again.judged), *again.carried]]
     yield from terminal.lines(verdicts, shutil.get_terminal_size().columns, ascii_only=ascii_only)
     notes = [f"note: {note}" for note in again.notes]
-    for line in map(flat, [*notes, *(f"ERROR: {problem}" for problem in undecided(again.judged))]):
+    for line in map(hide, map(flat, [*notes, *(f"ERROR: {problem}" for problem in undecided(again.judged))])):
         yield in_ascii(line) if ascii_only else line
 
 

@@ -1,16 +1,24 @@
-"""Verdicts on pytest's reports: what travels with them, and under which heading each test is counted."""
+"""Verdicts on pytest's reports: what travels with them, and under which heading each test is counted.
+
+A report is all that pytest, JUnit and the controller of a distributed run ever learn of a gate or a suite. So this is
+where secrets of the environment are masked for all of them: texts, captured output, properties, the verdict.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
+from pytest_specgate.masking import masked, masker
 from pytest_specgate.plugin import transport
-from pytest_specgate.plugin.collect import GateItem
+from pytest_specgate.plugin.collect import EngineNode, GateItem, SuiteFile
 from pytest_specgate.plugin.keys import VERDICT
 from pytest_specgate.records import Outcome, Verdict
 
+AnyReport = TypeVar("AnyReport", pytest.TestReport, pytest.CollectReport)
 Status = tuple[str, str, Any]
 _CATEGORIES: dict[str, Status] = {
     "inconclusive": ("inconclusive", "?", ("INCONCLUSIVE", {"yellow": True})),
@@ -20,17 +28,37 @@ _CATEGORIES: dict[str, Status] = {
 
 
 def annotate(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Attach the gate's verdict, and point a skip at the gate's own line instead of this plugin's."""
+    """Attach the gate's verdict, mask secrets, and point a skip at the gate's own line instead of this plugin's."""
     if not isinstance(item, GateItem):
         return
+    hide = masker(os.environ)
     if report.skipped and isinstance(report.longrepr, tuple):
         path, line, _ = item.reportinfo()
         report.longrepr = (str(path), line + 1, report.longrepr[2])
+    _mask(report, hide)
+    texts = [(name, hide(value) if isinstance(value, str) else value) for name, value in report.user_properties]
+    report.user_properties = texts
     verdict = item.stash.get(VERDICT, None)
     told_in_setup = report.when == "setup" and report.failed
     if verdict is None or not (report.when == "call" or told_in_setup):
         return
-    transport.attach(report, verdict, _category(report, verdict))
+    transport.attach(report, masked(verdict, hide), _category(report, verdict))
+
+
+def annotate_collected(collector: pytest.Collector, report: pytest.CollectReport) -> None:
+    """Mask secrets in what is told of a bad suite."""
+    if isinstance(collector, (SuiteFile, EngineNode)):
+        _mask(report, masker(os.environ))
+
+
+def _mask(report: AnyReport, hide: Callable[[str], str]) -> None:
+    report.sections = [(title, hide(text)) for title, text in report.sections]
+    if isinstance(report.longrepr, tuple):
+        path, line, reason = report.longrepr
+        report.longrepr = (path, line, hide(reason))
+    elif report.longrepr is not None and hide(text := str(report.longrepr)) != text:
+        # A traceback that quotes a secret goes on as plain text, for it holds the secret in many places.
+        report.longrepr = hide(text)
 
 
 def _category(report: pytest.TestReport, verdict: Verdict) -> str:

@@ -14,17 +14,19 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from pytest_specgate.masking import masker
+
 LOG_SECONDS = 30.0
 TERMINAL_SECONDS = 0.2
 
 
 class Progress:
-    """Called with each new state of a measurement; ``environ`` tells a CI's log from a terminal."""
+    """Called with each new state of a measurement; ``environ`` tells a CI's log from a terminal, and what is secret."""
 
     def __init__(self, config: pytest.Config, environ: Mapping[str, str] = os.environ) -> None:
         self._plugins = config.pluginmanager
         self._silent = config.get_verbosity() < 0 or hasattr(config, "workerinput")
-        self._in_ci = bool(environ.get("CI"))
+        self._environ = environ
         self._last = time.monotonic()
         self._shown = False
 
@@ -33,11 +35,12 @@ class Progress:
         reporter: pytest.TerminalReporter | None = self._plugins.get_plugin("terminalreporter")
         if self._silent or reporter is None:
             return
-        rewriting = bool(reporter.isatty) and not self._in_ci
+        rewriting = bool(reporter.isatty) and not self._environ.get("CI")
         now = time.monotonic()
         if now - self._last < (TERMINAL_SECONDS if rewriting else LOG_SECONDS):
             return
         self._last = now
+        text = masker(self._environ)(text)
         with self._uncaptured():
             if rewriting:
                 self._rewrite(reporter, text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pytest_specgate.masking import masker
 from pytest_specgate.plugin import distribution
 from pytest_specgate.plugin.run import Run
 
@@ -15,22 +17,23 @@ from pytest_specgate.plugin.run import Run
 def header(run: Run) -> str:
     """Tier and baselines: what two runs must share to be comparable."""
     baselines = _shown(run.options.baselines, run.config.rootpath)
-    return f"specgate: tier {run.options.tier}, baselines {baselines}"
+    return masker(os.environ)(f"specgate: tier {run.options.tier}, baselines {baselines}")
 
 
 def show(reporter: pytest.TerminalReporter, run: Run) -> None:
-    """Print the section; nothing in a worker, nothing where nothing was judged."""
+    """Print the section, secrets of the environment masked; nothing in a worker, or where nothing was judged."""
     if distribution.is_worker(run.config):
         return
     ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     lines = list(_lines(run, run.config.get_terminal_writer().fullwidth, ascii_only=ascii_only))
     if not lines and not run.ending.problems:
         return
+    hide = masker(os.environ)
     reporter.section("specgate")
     for line in lines:
-        reporter.write_line(line)
+        reporter.write_line(hide(line))
     for problem in run.ending.problems:
-        reporter.write_line(f"ERROR: {problem}", red=True)
+        reporter.write_line(hide(f"ERROR: {problem}"), red=True)
 
 
 def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_specgate.errors import StoreError
-from pytest_specgate.masking import masker
+from pytest_specgate.masking import masked, masker
 from pytest_specgate.records import (
     Arm,
     Check,
@@ -282,6 +282,39 @@ def test_the_longer_of_two_secrets_goes_first_and_no_secret_changes_nothing() ->
 
 
 GIVE = "give a file that --specgate-report wrote"
+@pytest.mark.parametrize("shown", ["{}", "a {}.", "{} {}"])
+def test_a_secret_of_several_lines_is_known_however_it_is_shown(shown: str) -> None:
+    secret = "-----BEGIN KEY-----\nabc+/=\n-----END KEY-----\n"
+    hide = masker({"DEPLOY_KEY": secret})
+
+    for text in (secret.strip(), flat(secret), visible(secret.strip()), repr(secret.strip())[1:-1]):
+        assert hide(shown.replace("{}", text)) == shown.replace("{}", "********")
+    assert hide("-----BEGIN KEY-----") == "-----BEGIN KEY-----"
+
+
+def test_short_and_blank_values_are_no_secrets() -> None:
+    text = "true, and 8 blanks:         ."
+    assert masker({"USE_TOKEN": "true", "NO_KEY": " " * 9, "ANY_SECRET": ""})(text) == text
+
+
+def test_a_masked_verdict_is_judged_the_same() -> None:
+    secret = "correct-horse"
+    check = Check("limit", ">=1x", Outcome.FAIL, f"below, says {secret}")
+    verdict = Verdict(
+        gate="speedup", metric="speedup", case=f"{secret}::qa", outcome=Outcome.FAIL, reason=f"of {secret}",
+        advice=f"ask {secret}", checks=(check,), warnings=(f"warm {secret}",), location=f"{secret}.yaml:1:1",
+        softened=f"waived: {secret}",
+    )  # fmt: skip
+
+    hidden = masked(verdict, masker({"MY_PASSWORD": secret}))
+
+    assert secret not in repr(hidden)
+    assert repr(hidden).count("********") == 7
+    assert replace(hidden, **{name: getattr(verdict, name) for name in (
+        "case", "reason", "advice", "checks", "warnings", "location", "softened"
+    )}) == verdict  # fmt: skip
+
+
 TEXT = document.to_json(REPORT)
 BROKEN = {
     "cut off": (TEXT[:11], ":2:10: is no whole JSON (Expecting ':' delimiter) — write it again"),
