@@ -1,97 +1,132 @@
 """The environment rules: what must hold for a timing to mean anything, as one table.
 
 A broken rule never fails a build: the case is measured once more, and if the rule is still broken its timing gates are
-INCONCLUSIVE with the rule's name and the samples that show it. Thresholds are judgement, backed where possible by
-simulation: interleaved pairs shrug off drift of 20 % and noise of 15 %, not more.
+INCONCLUSIVE with the rule's name and the samples that show it. What is only noted becomes a warning of the case. A rule
+that has too little to look at holds and says so. Thresholds are judgement, backed where possible by simulation:
+interleaved pairs shrug off drift of 20 % and noise of 15 %, not more. ``docs/environment.md`` shows this table.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from pytest_specgate.records import Finding, Pair, Trace
-
-#: First to last block of the reference arm; pairs cancel what is below.
-LARGEST_DRIFT = 0.20
-#: Robust standard deviation of pair log ratios about their prompt's median.
-LARGEST_NOISE = 0.15
-#: First measured call against the median of its prompt's later ones.
-COLD_FACTOR = 1.5
-#: Cores that other processes may keep busy on a CPU device, as a share of all cores.
-LARGEST_FOREIGN_SHARE = 0.25
+from pytest_specgate.measure import gpu_rules as gpu
+from pytest_specgate.measure import machine_rules as machine
+from pytest_specgate.measure import timing_rules as timing
+from pytest_specgate.measure.readings import Observed, Ruling
+from pytest_specgate.records import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What the rules look at. ``foreign_cores`` and ``cores`` are None where the device is not the CPU."""
+class Rule:
+    """A row: the rule's name, what is looked at, from where on it is broken or noted, and what its finding says."""
 
-    pairs: Sequence[Pair]
-    foreign_cores: float | None = None
-    cores: int | None = None
+    name: str
+    looks_at: str
+    threshold: str
+    says: str
+    judge: Callable[[Observed], Ruling]
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "reference drift",
+        "the reference arm's time per token, last round against first",
+        f"broken beyond ±{timing.LARGEST_DRIFT:.0%}",
+        "how far it moved",
+        timing.reference_drift,
+    ),
+    Rule(
+        "pair noise",
+        "robust spread of each prompt's time ratio over the rounds",
+        f"broken above {timing.LARGEST_NOISE:.0%}",
+        "the spread",
+        timing.pair_noise,
+    ),
+    Rule(
+        "warm start",
+        "the first measured call of either arm, against the same prompt's later ones",
+        f"broken above {timing.COLD_FACTOR}x",
+        "the factor",
+        timing.warm_start,
+    ),
+    Rule(
+        "order effect",
+        "time ratio of pairs that the reference arm began, against the others",
+        f"noted where abs(t) is above {timing.NOTABLE_ORDER_T:g} "
+        f"and the effect at least {timing.LEAST_ORDER_EFFECT:.1%}; never broken, for alternating orders cancel it",
+        "the effect and its t value",
+        timing.order_effect,
+    ),
+    Rule(
+        "foreign load",
+        "cores kept busy by processes that are neither ours nor our children (CPU)",
+        f"broken above the cores that our threads leave free plus {machine.LARGEST_FOREIGN_SHARE:.0%} of theirs",
+        "cores used by others, and how many are allowed",
+        machine.foreign_load,
+    ),
+    Rule(
+        "CPU frequency",
+        "mean frequency of the computing cores, in every sample (CPU)",
+        f"broken where the median falls by more than {machine.LARGEST_FREQUENCY_FALL:.0%} from first to last quarter; "
+        f"noted where p95/p5 is above {machine.NOTABLE_FREQUENCY_RANGE:.2f}",
+        "the range in MHz and the fall",
+        machine.cpu_frequency,
+    ),
+    Rule(
+        "GPU clock events",
+        "what NVML says holds the clock down, in every sample (CUDA)",
+        f"broken by any of {', '.join(f'{name} 0x{bit:02x}' for bit, name in gpu.SLOWDOWNS.items())}; "
+        f"power cap 0x{gpu.POWER_CAP:02x} is noted",
+        "which events, in how many samples",
+        gpu.clock_events,
+    ),
+    Rule(
+        "SM clock",
+        "the SM clock in samples during timed calls (CUDA)",
+        f"broken where p95/p5 is above {gpu.LARGEST_SM_RANGE:.2f}",
+        "the range in MHz",
+        gpu.sm_clock,
+    ),
+    Rule(
+        "foreign GPU work",
+        "compute processes and memory on the device that are not ours (CUDA)",
+        f"broken by any other process, or by growth above {gpu.LARGEST_FOREIGN_GROWTH // 2**20} MiB",
+        "the processes, or the growth",
+        gpu.foreign_gpu_work,
+    ),
+    Rule(
+        "compilation",
+        "frames that torch compiled, autotuning and graph captures in the timed region",
+        "broken by any",
+        "how many of which",
+        machine.compilation,
+    ),
+    Rule(
+        "device allocations",
+        "calls of torch's allocator to the device, and its retries, in the timed region (CUDA)",
+        "broken by any",
+        "how many",
+        machine.device_allocations,
+    ),
+    Rule(
+        "clock steps",
+        "the monotonic clock, and the wall clock against it",
+        f"noted where the one goes back or the other jumps by more than {machine.LARGEST_CLOCK_STEP:g} s; "
+        "never broken, for durations use the monotonic clock",
+        "the jump",
+        machine.clock_steps,
+    ),
+)
 
 
 def examine(observed: Observed) -> tuple[Finding, ...]:
-    """Every rule's finding, in table order; a rule that has too little to look at holds and says so."""
-    return tuple(rule(observed) for rule in RULES)
+    """Every rule's finding, in table order."""
+    rulings = [(rule.name, rule.judge(observed)) for rule in RULES]
+    return tuple(Finding(name, ruling.held, ruling.detail, ruling.noted) for name, ruling in rulings)
 
 
-def _per_token(trace: Trace) -> float:
-    return trace.seconds / max(trace.output_tokens, 1)
-
-
-def _reference_drift(observed: Observed) -> Finding:
-    name = "reference drift"
-    by_prompt: dict[str, list[float]] = {}
-    for pair in observed.pairs:
-        by_prompt.setdefault(pair.prompt, []).append(_per_token(pair.reference))
-    ratios = [times[-1] / times[0] for times in by_prompt.values() if len(times) > 1 and times[0] > 0]
-    if not ratios:
-        return Finding(name, True, "one round only: no drift to see")
-    drift = median(ratios)
-    detail = f"reference arm {drift - 1:+.1%} from first to last round (at most ±{LARGEST_DRIFT:.0%})"
-    return Finding(name, abs(math.log(drift)) <= math.log1p(LARGEST_DRIFT), detail)
-
-
-def _pair_noise(observed: Observed) -> Finding:
-    name = "pair noise"
-    by_prompt: dict[str, list[float]] = {}
-    for pair in observed.pairs:
-        reference, candidate = _per_token(pair.reference), _per_token(pair.candidate)
-        if reference > 0 and candidate > 0:
-            by_prompt.setdefault(pair.prompt, []).append(math.log(reference / candidate))
-    centred = [y - median(ys) for ys in by_prompt.values() if len(ys) > 1 for y in ys]
-    if not centred:
-        return Finding(name, True, "one round only: no noise to see")
-    # Centring r values on their own median shrinks the spread; two values carry one degree of freedom.
-    rounds = len(observed.pairs) / len(by_prompt)
-    noise = 1.4826 * median(abs(c) for c in centred) * math.sqrt(rounds / (rounds - 1))
-    return Finding(name, noise <= LARGEST_NOISE, f"pairs scatter by {noise:.1%} (at most {LARGEST_NOISE:.0%})")
-
-
-def _warm(observed: Observed) -> Finding:
-    name = "warm start"
-    first = observed.pairs[0]
-    later = [p for p in observed.pairs[1:] if p.prompt == first.prompt]
-    if not later:
-        return Finding(name, True, "one round only: nothing to compare the first call with")
-    factors = []
-    for arm in ("reference", "candidate"):
-        usual = median(_per_token(getattr(p, arm)) for p in later)
-        factors.append(_per_token(getattr(first, arm)) / usual if usual > 0 else 1.0)
-    worst = max(factors)
-    return Finding(name, worst <= COLD_FACTOR, f"first call {worst:.2f}x its later ones (at most {COLD_FACTOR}x)")
-
-
-def _foreign_load(observed: Observed) -> Finding:
-    name = "foreign load"
-    if observed.foreign_cores is None or observed.cores is None:
-        return Finding(name, True, "the device is not the CPU")
-    allowed = LARGEST_FOREIGN_SHARE * observed.cores
-    detail = f"other processes used {observed.foreign_cores:.2f} of {observed.cores} cores (at most {allowed:.2f})"
-    return Finding(name, observed.foreign_cores <= allowed, detail)
-
-
-RULES: tuple[Callable[[Observed], Finding], ...] = (_reference_drift, _pair_noise, _warm, _foreign_load)
+def notes(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """What was noted though the rule held, as warnings of the case."""
+    return tuple(f"{finding.rule}: {finding.detail}" for finding in findings if finding.noted)

@@ -1,36 +1,56 @@
-"""Each environment rule, broken and held; and what other processes did, from two readings."""
+"""The table of rules and its page, and the rules about the pairs' own times, each broken and held."""
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
-from pytest_specgate.measure.environment import Observed, examine
-from pytest_specgate.measure.host import HostReading, available_cores, foreign_cores, read_host
-from pytest_specgate.records import Arm, Chunk, Finding, Pair, Trace
+from pytest_specgate.measure.environment import RULES, examine, notes
+from pytest_specgate.measure.readings import Observed
+from pytest_specgate.records import Finding
+from tests.unit.observing import finding, pair, pairs
+
+PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
 
 
-def trace(arm: Arm, seconds: float) -> Trace:
-    end = Chunk(int(seconds * 1e9), 10)
-    return Trace("q", arm, tuple(range(10)), "", 3, 0, (end,), "length")
+def test_names_are_unique_and_findings_come_in_table_order() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert [found.rule for found in examine(Observed(pairs((1.0, 0.5))))] == names
 
 
-def pair(prompt: str, number: int, reference: float, candidate: float) -> Pair:
-    return Pair(prompt, prompt, number, "AB", trace(Arm.REFERENCE, reference), trace(Arm.CANDIDATE, candidate))
+def test_the_page_shows_the_table_as_it_is() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    assert rows == [
+        "| rule | what is looked at | threshold | the finding says |",
+        *(f"| {rule.name} | {rule.looks_at} | {rule.threshold} | {rule.says} |" for rule in RULES),
+    ]
 
 
-def pairs(*rounds: tuple[float, float], prompts: int = 3) -> list[Pair]:
-    """Every prompt takes the same time: seconds of both arms, by round."""
-    return [pair(f"q{n}", r, *seconds) for r, seconds in enumerate(rounds) for n in range(prompts)]
+def test_one_round_and_no_readings_hold_every_rule_and_say_why() -> None:
+    found = examine(Observed(pairs((1.0, 0.5))))
+    assert all(one.held and not one.noted for one in found)
+    assert {one.rule: one.detail for one in found} == {
+        "reference drift": "one round only: no drift to see",
+        "pair noise": "one round only: no noise to see",
+        "warm start": "one round only: nothing to compare the first call with",
+        "order effect": "too few rounds: no effect of the order to see",
+        "foreign load": "nothing was read",
+        "CPU frequency": "nothing was read",
+        "GPU clock events": "nothing was read",
+        "SM clock": "nothing was read",
+        "foreign GPU work": "nothing was read",
+        "compilation": "nothing was read",
+        "device allocations": "nothing was read",
+        "clock steps": "cannot be told: the clocks were not read",
+    }
 
 
-def finding(rule: str, observed: Observed) -> Finding:
-    return next(found for found in examine(observed) if found.rule == rule)
-
-
-def test_a_steady_quiet_run_keeps_every_rule_in_table_order() -> None:
-    found = examine(Observed(pairs((1.0, 0.5), (1.0, 0.5)), 0.1, 4))
-    assert [one.rule for one in found] == ["reference drift", "pair noise", "warm start", "foreign load"]
-    assert all(one.held for one in found)
+def test_only_what_is_noted_becomes_a_warning() -> None:
+    found = (Finding("a", True, "fine"), Finding("b", True, "odd", noted=True), Finding("c", False, "bad"))
+    assert notes(found) == ("b: odd",)
 
 
 @pytest.mark.parametrize(
@@ -62,40 +82,43 @@ def test_a_cold_first_call_of_either_arm(arm: str, first: tuple[float, float]) -
     assert found == Finding("warm start", False, "first call 1.60x its later ones (at most 1.5x)"), arm
 
 
-@pytest.mark.parametrize(("foreign", "held"), [(1.0, True), (1.01, False)])
-def test_foreign_load(foreign: float, held: bool) -> None:
-    found = finding("foreign load", Observed(pairs((1.0, 0.5)), foreign, 4))
-    detail = f"other processes used {foreign:.2f} of 4 cores (at most 1.00)"
-    assert found == Finding("foreign load", held, detail)
+def test_a_warm_first_call() -> None:
+    found = finding("warm start", Observed(pairs((1.2, 0.5), (1.0, 0.5))))
+    assert found == Finding("warm start", True, "first call 1.20x its later ones (at most 1.5x)")
 
 
-def test_one_round_on_a_device_has_too_little_to_look_at_and_says_so() -> None:
-    found = examine(Observed(pairs((1.0, 0.5))))
-    assert all(one.held for one in found)
-    assert [one.detail for one in found] == [
-        "one round only: no drift to see",
-        "one round only: no noise to see",
-        "one round only: nothing to compare the first call with",
-        "the device is not the CPU",
-    ]
+def _ordered(effect: float, prompts: int = 8, rounds: int = 4, noise: float = 0.01) -> Observed:
+    """Alternating pairs whose candidate is faster by ``effect`` where the reference arm goes first."""
+    rng = random.Random(5)
+    made = []
+    for number in range(rounds):
+        for n in range(prompts):
+            order = "AB" if (n + number) % 2 == 0 else "BA"
+            factor = (1 + effect if order == "AB" else 1.0) * (1 + rng.gauss(0, noise))
+            made.append(pair(f"q{n}", number, factor * (1 + n / 10), 0.5 * (1 + n / 10), order))
+    return Observed(made)
 
 
-def test_foreign_cores_are_what_is_busy_beyond_our_own() -> None:
-    first, last = HostReading(10.0, 100.0, 5.0), HostReading(14.0, 110.0, 9.0)
-    assert foreign_cores(first, last) == pytest.approx(1.5)
+def test_an_order_effect_is_noted_and_never_broken() -> None:
+    found = finding("order effect", _ordered(0.03))
+    assert (found.held, found.noted) == (True, True)
+    assert found.detail.startswith("pairs that the reference arm began: ratio +")
+    assert found.detail.endswith("; alternating orders cancel it")
+    assert "ratio +2." in found.detail or "ratio +3." in found.detail
 
 
-def test_foreign_cores_are_never_negative_and_no_time_is_no_load() -> None:
-    first = HostReading(10.0, 100.0, 5.0)
-    assert foreign_cores(first, HostReading(12.0, 101.0, 7.0)) == 0.0
-    assert foreign_cores(first, first) == 0.0
+@pytest.mark.parametrize("effect", [0.0, 0.002])
+def test_no_order_effect_or_a_tiny_one_is_no_note(effect: float) -> None:
+    found = finding("order effect", _ordered(effect, noise=0.0001 if effect else 0.01))
+    assert (found.held, found.noted) == (True, False)
+    assert "alternating" not in found.detail
 
 
-def test_readings_of_this_host_go_up() -> None:
-    first = read_host()
-    sum(n * n for n in range(100_000))
-    last = read_host()
-    assert last.wall > first.wall
-    assert last.busy >= first.busy
-    assert last.own > first.own
-    assert available_cores() >= 1
+def test_an_exact_clock_shows_an_exact_order_effect() -> None:
+    assert finding("order effect", _ordered(0.03, noise=0.0)).noted
+    assert finding("order effect", _ordered(0.0, noise=0.0)).noted is False
+
+
+def test_few_degrees_of_freedom_tell_nothing_about_the_order() -> None:
+    found = finding("order effect", _ordered(0.5, prompts=4, rounds=2))
+    assert found == Finding("order effect", True, "too few rounds: no effect of the order to see")

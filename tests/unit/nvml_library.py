@@ -1,0 +1,94 @@
+"""A stand-in for ``pynvml``: it answers by the library's own names and raises its error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+MIB = 2**20
+
+
+class _Failure(Exception):
+    """NVML's error."""
+
+
+@dataclass
+class Library:
+    """NVML with some devices; what a name in ``unsupported`` asks for, the device does not tell."""
+
+    uuids: tuple[str, ...] = ("GPU-a", "GPU-b")
+    unsupported: frozenset[str] = frozenset()
+    open: int = 0
+    reasons: int = 0x04
+    memory: Mapping[int, int | None] = field(default_factory=lambda: {41: 5 * MIB})
+    NVML_CLOCK_SM: int = 1
+    NVMLError: type[Exception] = _Failure
+
+    def _refuse(self, name: str) -> None:
+        if name in self.unsupported:
+            raise _Failure("Not Supported")
+
+    def nvmlInit(self) -> None:  # noqa: N802 - the library's name, as are those below
+        self._refuse("nvmlInit")
+        self.open += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.open -= 1
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        self._refuse("nvmlDeviceGetCount")
+        return len(self.uuids)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return self.uuids[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        if uuid not in self.uuids:
+            raise _Failure("Not Found")
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: N802
+        self._refuse("nvmlDeviceGetCurrentClocksEventReasons")
+        return self.reasons
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: N802
+        self._refuse("nvmlDeviceGetCurrentClocksThrottleReasons")
+        return self.reasons | 0x100
+
+    def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:  # noqa: N802
+        self._refuse("nvmlDeviceGetClockInfo")
+        assert kind == self.NVML_CLOCK_SM
+        return 1900
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: N802
+        self._refuse("nvmlDeviceGetMemoryInfo")
+        return SimpleNamespace(used=9 * MIB)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:  # noqa: N802
+        self._refuse("nvmlDeviceGetComputeRunningProcesses")
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.memory.items()]
+
+
+def torch_with(**uuids: str) -> SimpleNamespace:
+    """What of torch is asked; an unknown device is its AssertionError."""
+
+    def properties(device: str) -> SimpleNamespace:
+        assert device in uuids, "Invalid device id"
+        return SimpleNamespace(uuid=uuids[device])
+
+    return SimpleNamespace(
+        cuda=SimpleNamespace(get_device_properties=properties, memory_reserved=lambda device: 3 * MIB)
+    )
+
+
+def install(monkeypatch: pytest.MonkeyPatch, library: Library | None, torch: object = None) -> None:
+    """Let both be what ``import`` and ``sys.modules`` give; None is what is not there."""
+    monkeypatch.setitem(sys.modules, "pynvml", library)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
