@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 from pytest_specgate.engines.base import Engine, EngineContext
-from pytest_specgate.errors import EngineError
+from pytest_specgate.errors import EngineError, SpecgateError
 from pytest_specgate.units import did_you_mean
 
 GROUP = "specgate.engines"
@@ -18,6 +18,7 @@ BUILT_IN = {
     "scripted": "pytest_specgate.engines.scripted:ScriptedEngine",
     "transformers": "pytest_specgate.engines.transformers:TransformersEngine",
 }
+_LONGEST = 300  # characters that are shown of a foreign error
 _MEMBERS = (
     "capabilities",
     "start",
@@ -37,14 +38,25 @@ def create(context: EngineContext) -> Engine:
     build = _load(reference, context)
     try:
         engine = build(context)
-    except TypeError as error:
-        hint = "its constructor takes one argument, the EngineContext"
-        raise EngineError(context.name, f"cannot build {reference} ({error})", hint) from error
-    missing = [name for name in _MEMBERS if not hasattr(engine, name)]
+        missing = [name for name in _MEMBERS if not hasattr(engine, name)]
+    except SpecgateError:
+        raise
+    except Exception as error:  # a user's class may fail in any way
+        raise _cannot_build(reference, context, error) from error
     if missing:
         hint = "write what pytest_specgate.engines.base.Engine lists"
         raise EngineError(context.name, f"{reference} is no engine: it lacks {', '.join(missing)}", hint)
     return cast("Engine", engine)
+
+
+def _cannot_build(reference: str, context: EngineContext, error: Exception) -> EngineError:
+    said = " ".join(str(error).split())[:_LONGEST].rstrip()
+    if isinstance(error, TypeError):
+        hint = "its constructor takes one argument, the EngineContext"
+        return EngineError(context.name, f"cannot build {reference} ({said})", hint)
+    why = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    hint = "check the engine's keys in the suite, then that class's constructor"
+    return EngineError(context.name, f"cannot build {reference} ({why})", hint)
 
 
 def _reference(context: EngineContext) -> str:

@@ -12,7 +12,7 @@ from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import GROUP, create
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.engines.transformers import TransformersEngine
-from pytest_specgate.errors import EngineError
+from pytest_specgate.errors import EngineError, MissingPackage
 from pytest_specgate.suite.model import EngineSpec
 
 
@@ -97,6 +97,61 @@ def test_a_class_that_lacks_members_is_named_with_them(tmp_path: Path, monkeypat
         "mine: half_an_engine:Half is no engine: it lacks check, memory, place, workload, subject, close — "
         "write what pytest_specgate.engines.base.Engine lists"
     )
+
+
+MISTAKES = """
+from pytest_specgate.errors import MissingPackage
+
+class Refusing:
+    def __init__(self, context): raise ValueError("port 0\\n  is taken")
+
+class Bare:
+    def __init__(self, context): raise ZeroDivisionError
+
+class Verbose:
+    def __init__(self, context): raise RuntimeError("word " * 1000)
+
+class Lazy:
+    def __init__(self, context): pass
+    @property
+    def capabilities(self): raise KeyError("model")
+
+class Unarmed:
+    def __init__(self): pass
+
+class Deliberate:
+    def __init__(self, context): raise MissingPackage("mine", "package 'fast' is not installed", "pip install fast")
+"""
+CHECK = "check the engine's keys in the suite, then that class's constructor"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Refusing", f"cannot build mistakes:Refusing (ValueError: port 0 is taken) — {CHECK}"),
+        ("Bare", f"cannot build mistakes:Bare (ZeroDivisionError) — {CHECK}"),
+        ("Verbose", f"cannot build mistakes:Verbose (RuntimeError: {' '.join(['word'] * 60)}) — {CHECK}"),
+        ("Lazy", f"cannot build mistakes:Lazy (KeyError: 'model') — {CHECK}"),
+        (
+            "Unarmed",
+            (
+                "cannot build mistakes:Unarmed (Unarmed.__init__() takes 1 positional argument but 2 were given) — "
+                "its constructor takes one argument, the EngineContext"
+            ),
+        ),
+        ("Deliberate", "package 'fast' is not installed — pip install fast"),
+    ],
+)
+def test_whatever_a_constructor_raises_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    (tmp_path / "mistakes.py").write_text(MISTAKES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mistakes", raising=False)
+    with pytest.raises(EngineError) as raised:
+        create(context(f"mistakes:{name}"))
+    assert str(raised.value) == f"mine: {text}"
+    assert (type(raised.value) is MissingPackage) == (name == "Deliberate")
 
 
 def test_a_module_that_fails_to_import_is_told_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,7 +297,7 @@ def test_short_and_blank_values_are_no_secrets() -> None:
     assert masker({"USE_TOKEN": "true", "NO_KEY": " " * 9, "ANY_SECRET": ""})(text) == text
 
 
-def test_a_masked_verdict_is_judged_the_same() -> None:
+def test_a_masked_verdict_differs_in_its_texts_alone() -> None:
     secret = "correct-horse"
     check = Check("limit", ">=1x", Outcome.FAIL, f"below, says {secret}")
     verdict = Verdict(
