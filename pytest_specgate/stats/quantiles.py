@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
+from pytest_specgate.stats.grouped import Grouped, Groups
+from pytest_specgate.stats.laws import binomial_above, binomial_below
 from pytest_specgate.stats.limits import CannotTell, Limits
-from pytest_specgate.stats.paired import CLOCK_FLOOR, Groups, pooled_scatter, t_limits, unusable
+from pytest_specgate.stats.paired import CLOCK_FLOOR, t_limits, unusable
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
@@ -23,12 +24,12 @@ def quantile(
     Source: the k-th smallest of n lies above the quantile with probability P(Binomial(n, share) < k).
     """
     data = np.sort(np.asarray(values, dtype=float))
-    if trouble := unusable([data]):
+    if trouble := unusable(data):
         return trouble
     trials = min(independent or data.size, data.size)
     stretch = data.size / trials
-    below = math.floor(stretch * int(stats.binom.ppf(alpha_low, trials, share))) - 1
-    above = math.ceil(stretch * (int(stats.binom.isf(alpha_high, trials, share)) + 1)) - 1
+    below = math.floor(stretch * binomial_below(alpha_low, trials, share)) - 1
+    above = math.ceil(stretch * (binomial_above(alpha_high, trials, share) + 1)) - 1
     low = float(data[below]) if below >= 0 else -math.inf
     high = float(data[above]) if above < data.size else math.inf
     if math.isinf(low) and math.isinf(high):
@@ -36,9 +37,18 @@ def quantile(
         seen = "1 request bounds" if data.size == 1 else f"{data.size} requests bound"
         return CannotTell(f"{seen} this quantile on neither side", f"{needed} requests")
     # Equal values of a coarse clock are no proof of more than its resolution.
-    estimate = float(np.quantile(data, share))
+    estimate = of_sorted(data.tolist(), share)
     floor = CLOCK_FLOOR * abs(estimate)
     return Limits(estimate, min(low, estimate - floor), max(high, estimate + floor))
+
+
+def of_sorted(values: Sequence[float], share: float) -> float:
+    """The quantile of ascending values, linear between neighbours, as numpy's default is."""
+    place = share * (len(values) - 1)
+    before = math.floor(place)
+    low, high = values[before], values[min(before + 1, len(values) - 1)]
+    part = place - before
+    return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
 
 
 def requests_needed(share: float, alpha: float) -> int:
@@ -51,14 +61,14 @@ def mean_on_these(groups: Groups, alpha_low: float, alpha_high: float) -> Limits
 
     Scatter is pooled in logs, for long calls scatter by more seconds than short ones.
     """
-    arrays = [np.asarray(group, dtype=float) for group in groups if len(group)]
-    if trouble := unusable(arrays):
+    data = Grouped.of(groups)
+    if trouble := unusable(data.values):
         return trouble
-    if any((a <= 0).any() for a in arrays):
+    if (data.values <= 0).any():
         return CannotTell("a time is not positive", "a clock that resolves the shortest call")
-    scatter, freedom = pooled_scatter([np.log(a) for a in arrays])
+    scatter, freedom = Grouped(np.log(data.values), data.sizes).scatter()
     if freedom < 1:
         return CannotTell("one round has no scatter to judge by", "2 rounds")
-    means = [float(a.mean()) for a in arrays]
-    error = max(scatter, CLOCK_FLOOR) * math.sqrt(sum(m**2 / a.size for m, a in zip(means, arrays))) / len(arrays)
-    return t_limits(float(np.mean(means)), error, freedom, (alpha_low, alpha_high))
+    means = data.means
+    error = max(scatter, CLOCK_FLOOR) * math.sqrt(float((means**2 / data.sizes).sum())) / means.size
+    return t_limits(float(means.mean()), error, freedom, (alpha_low, alpha_high))

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+
+from pytest_specgate.stats.laws import normal_above
 
 #: Chance that a healthy build is cleared by the amount of data that the planner names.
 POWER = 0.95
@@ -20,7 +21,7 @@ def resolvable_loss(scatter: float, pairs: int, factor: float, alpha: float) -> 
     ``scatter`` is the standard deviation of one pair's log ratio, ``factor`` widens for noise in stored medians, and
     ``alpha`` is the error rate of one look.
     """
-    z = float(stats.norm.isf(alpha)) * factor + float(stats.norm.ppf(POWER))
+    z = normal_above(alpha) * factor - normal_above(POWER)
     return float(-np.expm1(-z * scatter / math.sqrt(_RANK_EFFICIENCY * max(pairs, 1))))
 
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from pytest_specgate.stats.laws import normal_above
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.stats.paired import CLOCK_FLOOR, unusable
 
@@ -28,7 +28,7 @@ _LIST_TO = 1024
 def hodges_lehmann(values: Sequence[float], alpha_low: float, alpha_high: float) -> Limits | CannotTell:
     """Median of the pairwise means with its limits. Equal samples leave the clock's resolution as a half-width."""
     data = np.sort(np.asarray(values, dtype=float).ravel())
-    if trouble := unusable([data]):
+    if trouble := unusable(data):
         return trouble
     low, high = (critical_rank(data.size, alpha) for alpha in (alpha_low, alpha_high))
     if min(low, high) < 0:
@@ -47,7 +47,7 @@ def critical_rank(n: int, alpha: float) -> int:
     """Largest w with P(W+ <= w) <= alpha under symmetry about zero; -1 if there is none."""
     if n > EXACT_TO:
         mean, deviation = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        return math.floor(mean - float(stats.norm.isf(alpha)) * deviation - 0.5)
+        return math.floor(mean - normal_above(alpha) * deviation - 0.5)
     law: NDArray[np.float64] = np.zeros(n * (n + 1) // 2 + 1)
     law[0] = 1.0
     for rank in range(1, n + 1):
@@ -60,10 +60,16 @@ def critical_rank(n: int, alpha: float) -> int:
 def _walsh(data: NDArray[np.float64], ranks: Sequence[int]) -> list[float]:
     """The Walsh averages (pairwise means, each value with itself too) of these ranks, counting from 0."""
     if data.size <= _LIST_TO:
-        first, second = np.triu_indices(data.size)
+        first, second = _pairs(data.size)
         averages = np.partition((data[first] + data[second]) / 2, ranks)
         return [float(averages[rank]) for rank in ranks]
     return [_walsh_by_counting(data, rank) for rank in ranks]
+
+
+@lru_cache(maxsize=8)
+def _pairs(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Index pairs i <= j: the same for every prompt set that has as many pairs."""
+    return np.triu_indices(size)
 
 
 def _walsh_by_counting(data: NDArray[np.float64], rank: int) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from statistics import median
 
-import numpy as np
 from scipy import stats
 
 #: A call this many times slower than its prompt's median is slow.
@@ -17,19 +18,23 @@ def stall_check(reference: Sequence[Sequence[float]], candidate: Sequence[Sequen
 
     Values are natural logs of times, grouped by prompt; each arm's calls are compared with their own prompt's median.
     """
-    table = [(slow, calls - slow) for slow, calls in map(slow_calls, (candidate, reference))]
-    if not any(slow for slow, _ in table):
-        return 1.0
-    return float(stats.fisher_exact(table, alternative="greater").pvalue)
+    (few, of), (many, calls) = slow_calls(reference), slow_calls(candidate)
+    return _fisher(many, calls, few, of) if few or many else 1.0
 
 
 def slow_calls(groups: Sequence[Sequence[float]]) -> tuple[int, int]:
     """(slow calls, all calls) of an arm; prompts with fewer than three calls have no median to speak of."""
     slow = calls = 0
     for group in groups:
-        data = np.asarray(group, dtype=float)
-        if data.size < 3 or not np.isfinite(data).all():
+        if len(group) < 3 or not all(map(math.isfinite, group)):
             continue
-        slow += int((data - np.median(data) > math.log(SLOW)).sum())
-        calls += data.size
+        middle = median(group)
+        slow += sum(value - middle > math.log(SLOW) for value in group)
+        calls += len(group)
     return slow, calls
+
+
+@lru_cache(maxsize=4096)
+def _fisher(many: int, calls: int, few: int, of: int) -> float:
+    table = [(many, calls - many), (few, of - few)]
+    return float(stats.fisher_exact(table, alternative="greater").pvalue)
