@@ -20,10 +20,10 @@ from pytest_specgate.codec import CodecError, decode, encode
 from pytest_specgate.errors import BaselineError, Location, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
-from pytest_specgate.records import Place, PromptSamples, Samples, Stored
+from pytest_specgate.records import Anchor, Place, PromptSamples, Samples, Stored
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 1
+SCHEMA = 2
 _REFRESH = "record it again: pytest --specgate-update"
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7}|\|{7})( |\r?$)", re.MULTILINE)
 
@@ -37,6 +37,8 @@ class Entry:
     subject: Mapping[str, str]
     greedy: bool
     scalars: Mapping[str, float]
+    sessions: Mapping[str, tuple[float, ...]]
+    anchor: Anchor | None
     prompts: tuple[PromptSamples, ...]
 
 
@@ -144,7 +146,7 @@ def _refuse_version(path: Path, text: str, data: Any) -> None:
 
 def _stored(case: str, place: Place, entry: Entry) -> Stored:
     samples = Samples(case, entry.greedy, entry.prompts, entry.scalars)
-    return Stored(place, entry.workload, entry.subject, entry.recorded, samples)
+    return Stored(place, entry.workload, entry.subject, entry.recorded, samples, entry.sessions, entry.anchor)
 
 
 # --- writing ---
@@ -188,6 +190,8 @@ def _render_case(case: str, stored: Stored, hide: Callable[[str], str]) -> str:
         f'   "subject": {_block(encode(stored.subject, hide))}',
         f'   "greedy": {_line(samples.greedy)}',
         f'   "scalars": {_line(_encoded(case, "scalars", samples.scalars))}',
+        f'   "sessions": {_line(_encoded(case, "sessions", stored.sessions))}',
+        f'   "anchor": {_line(_encoded(case, "anchor", stored.anchor))}',
         f'   "prompts": [\n{lines}\n   ]' if lines else '   "prompts": []',
     ]
     return f"  {_line(case)}: {{\n" + ",\n".join(parts) + "\n  }"

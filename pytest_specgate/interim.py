@@ -14,14 +14,18 @@ from pytest_specgate.suite.cases import Case, Gate
 
 def looks_at(measurement: Measurement, case: Case, looks: Looks) -> tuple[gates.Seen, ...]:
     """The case's numbers after each look that was due, the last being all of them. Raises InvalidTrace."""
-    done = max((pair.round for pair in measurement.pairs), default=0) + 1
-    return tuple(all_of(_first_rounds(measurement, rounds), case) for rounds in looks.taken(done))
+    taken = looks.taken(rounds_of(measurement))
+    return tuple(all_of(_first_rounds(measurement, rounds), case) for rounds in taken)
+
+
+def rounds_of(measurement: Measurement) -> int:
+    """How many rounds were measured."""
+    return max((pair.round for pair in measurement.pairs), default=-1) + 1
 
 
 def all_of(measurement: Measurement, case: Case) -> gates.Seen:
     """The case's numbers of all that was measured. Raises InvalidTrace."""
-    done = max((pair.round for pair in measurement.pairs), default=0) + 1
-    return gates.Seen(done, samples.reduce(measurement, {gate.spec.metric for gate in case.gates}))
+    return gates.Seen(rounds_of(measurement), samples.reduce(measurement, {gate.spec.metric for gate in case.gates}))
 
 
 def _first_rounds(measurement: Measurement, rounds: int) -> Measurement:

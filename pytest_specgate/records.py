@@ -314,14 +314,28 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """The first accepted baseline of a workload, in one number per metric: small losses add up against it."""
+
+    recorded: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """A baseline entry: whose numbers they are, for which workload, from which place, and when they were recorded."""
+    """A baseline entry: whose numbers they are, for which workload, from which place, and when they were recorded.
+
+    ``sessions`` maps a metric to its mean log, one value for each process that was started anew to record it; it is
+    empty where there was one. ``anchor`` is None for a first baseline.
+    """
 
     place: Place
     workload: Mapping[str, str]
     subject: Mapping[str, str]
     recorded: str
     samples: Samples
+    sessions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    anchor: Anchor | None = None
 
 
 # --- judged -----------------------------------------------------------------------------------------------------

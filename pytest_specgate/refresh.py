@@ -1,27 +1,38 @@
-"""Storing what was measured as the new baseline, and finding what is stored for nothing."""
+"""Storing what was measured as the new baseline, and finding what is stored for nothing.
+
+An update is refused, case by case, where the numbers would not serve: an environment rule did not hold, an allowed
+change is finer than later builds can resolve or than a restart moves it, or a loss that the gates do not allow would
+become the norm.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_specgate import baseline
+from pytest_specgate import baseline, gates, recording
 from pytest_specgate.errors import SpecgateError
-from pytest_specgate.records import Stored
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.records import Anchor, Check, Outcome, Stored
+from pytest_specgate.samples.values import values
+from pytest_specgate.session import CaseResult, Settings, SuiteSession
 from pytest_specgate.suite.cases import Case, Suite
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an update did to one case: ``old`` is None for a new entry, ``refused`` says why nothing was stored."""
+    """What an update did to one case: ``old`` is None for a new entry, ``refused`` says why nothing was stored.
+
+    ``losses`` are those that the new numbers carry against the old ones, a sentence each.
+    """
 
     case: str
     path: Path
     old: Stored | None
     new: Stored | None
     refused: str = ""
+    losses: tuple[str, ...] = ()
 
 
 def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Change]:
@@ -29,7 +40,7 @@ def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Chan
 
     ``failed`` names the cases in which a gate failed in this run. Raises StoreError, BaselineError.
     """
-    changes, by_path = [], {}  # type: tuple[list[Change], dict[Path, dict[str, Stored]]]
+    changes, by_path = list[Change](), dict[Path, dict[str, Stored]]()
     for result in session.results():
         path = baseline.path_for(session.settings.baselines, result.measurement.place, session.suite.name)
         if path not in by_path:
@@ -37,15 +48,85 @@ def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Chan
         old = by_path[path].get(result.case.id)
         if not _may_touch(session.settings.update_only, result.case.id, old, failed):
             continue
-        if result.refusal:
-            changes.append(Change(result.case.id, path, old, None, result.refusal))
-            continue
-        new = result.as_stored()
-        by_path[path][result.case.id] = new
-        changes.append(Change(result.case.id, path, old, new))
+        changes.append(_change(session, result, path, old))
+        if (new := changes[-1].new) is not None:
+            by_path[path][result.case.id] = new
     for path in {change.path for change in changes if change.new is not None}:
         baseline.write(path, session.suite.name, by_path[path])
     return changes
+
+
+def _change(session: SuiteSession, result: CaseResult, path: Path, old: Stored | None) -> Change:
+    new = _as_stored(result, old)
+    comparable = old is not None and not baseline.mismatch(old, result.measurement.workload)
+    losses = tuple(_losses(session, result, old)) if old is not None and comparable else ()
+    reason = next(_refusals(session, result, new, losses), "")
+    told = tuple(check.reason for check in losses)
+    return Change(result.case.id, path, old, None if reason else new, reason, told)
+
+
+def _as_stored(result: CaseResult, old: Stored | None) -> Stored:
+    """The measurement as a baseline entry of today, tied to the first of its workload."""
+    m, sessions = result.measurement, (result.samples, *result.sessions)
+    first = old is None or bool(baseline.mismatch(old, m.workload))
+    return Stored(
+        place=m.place,
+        workload=dict(m.workload),
+        subject=dict(m.subject),
+        recorded=datetime.date.today().isoformat(),
+        samples=recording.merged(sessions),
+        sessions=recording.levels(sessions),
+        anchor=None if old is None or first else _anchor(old),
+    )
+
+
+def _anchor(old: Stored) -> Anchor:
+    return old.anchor or Anchor(old.recorded, values(old.samples))
+
+
+# --- what an update refuses ---
+
+
+def _refusals(session: SuiteSession, result: CaseResult, new: Stored, losses: tuple[Check, ...]) -> Iterator[str]:
+    for finding in result.measurement.findings:
+        if not finding.held:
+            yield f"environment rule '{finding.rule}' did not hold: {finding.detail}"
+    yield from _unholdable(session, result.case, new)
+    forbidden = [loss for loss in losses if loss.outcome is Outcome.FAIL]
+    if forbidden and not session.settings.accept_loss:
+        yield f"{forbidden[0].reason}; to make that the new norm, add --specgate-accept-loss"
+
+
+def _unholdable(session: SuiteSession, case: Case, new: Stored) -> Iterator[str]:
+    """Allowed changes that later builds could not tell from none, each with the smallest that they could."""
+    rounds, alpha = session.suite.spec.measure.rounds, session.context(case.id, new.place).alpha
+    for one in recording.resolved(case, new.samples, rounds, alpha):
+        found = f"{one.gate}: {one.kind} {one.allowed:.1%} cannot be held: "
+        if one.least > one.allowed:
+            amount = f"{rounds} rounds of pairs that scatter by {one.scatter:.1%}"
+            yield f"{found}{amount} resolve no change below {one.least:.1%}; allow that, or raise measure.rounds"
+        spread = recording.spread(new.sessions.get(one.metric, ()))
+        if recording.SESSION_FACTOR * spread > one.allowed:
+            yield f"{found}sessions differ by {spread:.2%}; allow at least {recording.SESSION_FACTOR * spread:.1%}"
+
+
+def _losses(session: SuiteSession, result: CaseResult, old: Stored) -> Iterator[Check]:
+    """Changes for the worse, against what is stored now, that are more than noise."""
+    m = result.measurement
+    if old.place != m.place or any(not finding.held for finding in m.findings):
+        return
+    context = session.context(result.case.id, m.place, m.engine_kind)
+    for gate in result.case.gates:
+        for check in gates.judge_once(gate, result.samples, old, context).checks:
+            if _worse(check):
+                yield check
+
+
+def _worse(check: Check) -> bool:
+    change = check.interval
+    if change is None or check.kind == "limit":
+        return False
+    return change.high < 0 if check.kind == "max_drop" else change.low > 0
 
 
 def _may_touch(only: str | None, case: str, old: Stored | None, failed: frozenset[str]) -> bool:

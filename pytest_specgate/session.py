@@ -18,12 +18,13 @@ from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.store import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.memory import measure_memory
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
-from pytest_specgate.records import Finding, Measurement, Outcome, Pair, Samples, Stored, Verdict
+from pytest_specgate.records import Finding, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
 from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Gate, Suite
@@ -35,11 +36,17 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person chose. ``update_only`` is ``new``, ``failed`` or None; ``time`` is for all cases of the run."""
+    """What a person chose. ``update_only`` is ``new``, ``failed`` or None; ``time`` is for all cases of the run.
+
+    ``update_sessions`` is how many processes record a baseline, the first being this one; ``accept_loss`` lets an
+    update store a loss that its gates do not allow.
+    """
 
     baselines: Path
     update: bool = False
     update_only: str | None = None
+    update_sessions: int = 1
+    accept_loss: bool = False
     device: str | None = None
     time: TimeBudget | None = None
     strict: bool = False
@@ -53,6 +60,7 @@ class CaseResult:
     """A measured case: the traces, the numbers drawn from them look by look, and what was stored for it.
 
     A memory pass that failed leaves the other gates of the case judgeable; ``memory_error`` says why it did.
+    ``sessions`` are the numbers of further processes that recorded the same.
     """
 
     case: Case
@@ -60,24 +68,12 @@ class CaseResult:
     seen: tuple[gates.Seen, ...]
     found: baseline.Found | None
     memory_error: SpecgateError | None = None
+    sessions: tuple[Samples, ...] = ()
 
     @property
     def samples(self) -> Samples:
         """The numbers of all that was measured."""
         return self.seen[-1].samples
-
-    @property
-    def refusal(self) -> str | None:
-        """Why this measurement must not become a baseline, or None."""
-        for finding in self.measurement.findings:
-            if not finding.held:
-                return f"environment rule '{finding.rule}' did not hold: {finding.detail}"
-        return None
-
-    def as_stored(self) -> Stored:
-        """The measurement as a baseline entry of today."""
-        m = self.measurement
-        return Stored(m.place, dict(m.workload), dict(m.subject), datetime.date.today().isoformat(), self.samples)
 
 
 @dataclass(slots=True)
@@ -143,18 +139,22 @@ class SuiteSession:
             return None
         return found.stored
 
-    def _context(self, measurement: Measurement) -> gates.JudgeContext:
+    def context(self, case: str, place: Place, engine: str = "") -> gates.JudgeContext:
+        """How the gates of a case are judged, its environment apart; ``engine`` is the engine's kind."""
         return gates.JudgeContext(
             suite=self.suite.shown,
-            case=measurement.case,
-            engine=measurement.engine_kind,
+            case=case,
+            engine=engine,
             alpha=share(self.checks),
-            place=measurement.place,
+            place=place,
             today=datetime.date.today(),
-            findings=measurement.findings,
             updating=self.settings.update,
             looks=doubling(self._rounds).count,
         )
+
+    def _context(self, measurement: Measurement) -> gates.JudgeContext:
+        blank = self.context(measurement.case, measurement.place, measurement.engine_kind)
+        return replace(blank, findings=measurement.findings)
 
     @property
     def _rounds(self) -> int:
@@ -169,12 +169,13 @@ class SuiteSession:
                 plan = self._plan(case, blank, self._stored(case, blank), seconds)
                 measurement = measure_case(engine, case, plan)
                 measurement, memory_error = self._with_memory(measurement, case)
+                measurement, sessions = self._with_sessions(measurement, case)
         except SpecgateError:
             raise
         except Exception as error:  # an adapter's own bug is that case's error, not the run's
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
-        return self._reduced(case, measurement, memory_error)
+        return replace(self._reduced(case, measurement, memory_error), sessions=sessions)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update:  # judged once, by all that will be stored
@@ -197,6 +198,20 @@ class SuiteSession:
             return replace(measurement, memory=measure_memory(self._engine_context(), case)), None
         except SpecgateError as error:
             return measurement, error
+
+    def _with_sessions(self, measurement: Measurement, case: Case) -> tuple[Measurement, tuple[Samples, ...]]:
+        """Record the case in further processes, one after the other; what broke a rule there counts here."""
+        more = self.settings.update_sessions - 1 if self.settings.update else 0
+        if more < 1:
+            return measurement, ()
+        self.close()  # a process of its own shall find the device as this one did
+        rounds, others = interim.rounds_of(measurement), list[Measurement]()
+        for number in range(more):
+            self.settings.progress(f"{case.id}: session {number + 2} of {more + 1}, in a process of its own")
+            others.append(measure_anew(self._engine_context(), case, rounds, self.suite.spec.measure.warmup))
+        broken = [finding for one in others for finding in one.findings if not finding.held]
+        numbers = tuple(interim.all_of(one, case).samples for one in others)
+        return replace(measurement, findings=(*measurement.findings, *broken)), numbers
 
     def _start(self) -> Engine:
         if self._broken is not None:

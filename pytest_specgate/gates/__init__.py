@@ -8,8 +8,10 @@ looks at growing data, the last of which is all that was measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pytest_specgate.gates import acceptance, latency, memory, output, speedup
+from pytest_specgate.gates.anchor import added_up
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.sequential import Seen, first_decisions, open_checks
 from pytest_specgate.gates.verdicts import error_verdict, verdict
@@ -41,7 +43,8 @@ def judge(gate: Gate, looks: Sequence[Seen], stored: Stored | None, context: Jud
         found = first_decisions(looks, lambda samples: family(gate, samples, stored, context))
     except NoVerdict as problem:
         return error_verdict(gate, context.case, problem.reason, problem.advice)
-    return verdict(gate, found, context)
+    notes = added_up(gate, looks[-1].samples, stored)
+    return verdict(gate, replace(found, warnings=(*found.warnings, *notes)), context)
 
 
 def judge_once(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Verdict:

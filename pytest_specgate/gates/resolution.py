@@ -15,6 +15,7 @@ from pytest_specgate.metrics import Family
 from pytest_specgate.records import Samples
 from pytest_specgate.stats import paired
 from pytest_specgate.stats.samplesize import resolvable_loss
+from pytest_specgate.stats.scatter import within
 from pytest_specgate.stats.signedrank import stored_median_factor
 from pytest_specgate.suite.cases import Gate
 
@@ -26,6 +27,7 @@ class Resolution:
     """``least`` is the smallest relative change that a build resolves, ``allowed`` what the gate allows."""
 
     gate: str
+    metric: str
     kind: str
     allowed: float
     least: float
@@ -45,12 +47,14 @@ def resolutions(
             continue
         observed = units(logs, baseline)
         stored_rounds = min(len(series) for series in logs.values())
-        scatter = _scatter(observed.groups)
+        scatter = within(observed.groups)
+        if scatter is None:  # one round: nothing is known of the noise
+            scatter = math.inf
         factor = stored_median_factor(rounds, stored_rounds)
         least = resolvable_loss(scatter, len(observed.groups) * rounds, factor, alpha)
         level = from_log(float(np.mean([np.median(series) for series in logs.values()])))
         for kind, allowance in demands(gate):
-            yield Resolution(gate.spec.label, kind, allowance.of(level) / level, least, scatter)
+            yield Resolution(gate.spec.label, gate.spec.metric, kind, allowance.of(level) / level, least, scatter)
 
 
 def _logs(gate: Gate, samples: Samples) -> dict[str, list[float]]:
@@ -64,13 +68,3 @@ def _logs(gate: Gate, samples: Samples) -> dict[str, list[float]]:
     if family is Family.LATENCY and gate.spec.statistic in _CENTRES and all(min(v) > 0 for v in series.values()):
         return {prompt: [math.log(value) for value in values] for prompt, values in series.items()}
     return {}
-
-
-def _scatter(groups: Sequence[Sequence[float]]) -> float:
-    """Robust standard deviation within groups; centring r values on their own median hides part of it."""
-    kept = [np.asarray(group) for group in groups if len(group) > 1]
-    if not kept:
-        return math.inf
-    centred = np.concatenate([group - np.median(group) for group in kept])
-    rounds = centred.size / len(kept)
-    return 1.4826 * float(np.median(np.abs(centred))) * math.sqrt(rounds / (rounds - 1))

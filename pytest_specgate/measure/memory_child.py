@@ -6,22 +6,12 @@ import json
 import resource
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import SpecgateError
-from pytest_specgate.measure.memory import MARK
+from pytest_specgate.measure.child import answer, decode_context
 from pytest_specgate.records import Arm, MemoryReading, Message, Request, Sampling
-from pytest_specgate.suite.model import EngineSpec
-
-
-def decode_context(data: dict[str, Any]) -> EngineContext:
-    """The inverse of ``memory.encode_context``."""
-    spec = EngineSpec.model_validate(data["spec"])
-    arms = tuple(Arm(arm) for arm in data["arms"])
-    return EngineContext(**{**data, "spec": spec, "folder": Path(data["folder"]), "arms": arms})
 
 
 def decode_request(data: dict[str, Any]) -> Request:
@@ -60,7 +50,7 @@ def main() -> int:
     except SpecgateError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{MARK}{json.dumps(asdict(reading))}\n")
+    answer(asdict(reading))
     return 0
 
 

@@ -53,7 +53,8 @@ class Ending:
         if none_found and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             self.problems.append(collect.nothing_found(run.found.passed_over, run.config.rootpath))
             return pytest.ExitCode.USAGE_ERROR
-        return pytest.ExitCode.TESTS_FAILED if self.problems and status == pytest.ExitCode.OK else status
+        bad = self.problems or any(change.refused for change in self.changes)
+        return pytest.ExitCode.TESTS_FAILED if bad and status == pytest.ExitCode.OK else status
 
     def _undecided(self, run: Run) -> None:
         """Refuse a run in which an engine's gates are never decided, for then nothing is gated."""

@@ -15,6 +15,7 @@ import pytest
 
 TIERS = ("smoke", "full", "nightly")
 UPDATE_ONLY = ("new", "failed")
+MOST_SESSIONS = 20
 REPORT_ENDINGS = (".json",)
 
 
@@ -44,6 +45,8 @@ TABLE = (
     _SWITCH,
     Option("update", "Store what is measured as the new baselines", "flag", ini=False),
     Option("update-only", "Store only these entries: new, failed", metavar="WHICH", ini=False),
+    Option("update-sessions", "Record in so many processes, one by one (default: 1)", metavar="N", ini=False),
+    Option("accept-loss", "Let an update store a loss that a gate does not allow", "flag", ini=False),
     Option("strict", "Fail where a gate stays undecided", "flag"),
     Option("tier", "Run suites up to a tier: smoke, full, nightly (default: smoke)", metavar="TIER"),
     Option("baselines", "Folder of baselines (default: baselines in the root directory)", metavar="DIR"),
@@ -62,6 +65,8 @@ class Options:
 
     update: bool
     update_only: str | None
+    update_sessions: int
+    accept_loss: bool
     strict: bool
     tier: str
     baselines: Path
@@ -101,10 +106,15 @@ def given(config: pytest.Config) -> bool:
 
 def read(config: pytest.Config) -> Options:
     """Check every option. Raises pytest.UsageError."""
-    update_only = _choice(config, "update-only", UPDATE_ONLY)
+    update_only, sessions = _choice(config, "update-only", UPDATE_ONLY), _sessions(config)
+    update = bool(_value(config, "update")) or update_only is not None or sessions is not None
+    if _value(config, "accept-loss") and not update:
+        raise pytest.UsageError("--specgate-accept-loss: nothing is stored — add --specgate-update")
     return Options(
-        update=bool(_value(config, "update")) or update_only is not None,
+        update=update,
         update_only=update_only,
+        update_sessions=sessions or 1,
+        accept_loss=bool(_value(config, "accept-loss")),
         strict=bool(_value(config, "strict")),
         tier=_choice(config, "tier", TIERS) or "smoke",
         baselines=_baselines(config),
@@ -157,6 +167,14 @@ def _budget(config: pytest.Config) -> float | None:
     except ValueError as error:
         what = f"--specgate-budget: {value!r} is no time above zero"
         raise pytest.UsageError(f"{what} — write seconds, such as 90, or a unit, such as 2min") from error
+
+
+def _sessions(config: pytest.Config) -> int | None:
+    value: str | None = _value(config, "update-sessions")
+    if value is None or (value.isascii() and value.isdecimal() and 1 <= int(value) <= MOST_SESSIONS):
+        return None if value is None else int(value)
+    what = f"--specgate-update-sessions: {value!r} is no number from 1 to {MOST_SESSIONS}"
+    raise pytest.UsageError(f"{what} — 3 tell how much a restart changes")
 
 
 def _reports(config: pytest.Config) -> tuple[Path, ...]:

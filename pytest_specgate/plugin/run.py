@@ -74,6 +74,8 @@ class Run:
                 baselines=chosen.baselines,
                 update=chosen.update,
                 update_only=chosen.update_only,
+                update_sessions=chosen.update_sessions,
+                accept_loss=chosen.accept_loss,
                 device=chosen.device,
                 time=self._time_budget(),
                 strict=chosen.strict,

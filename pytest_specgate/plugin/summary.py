@@ -50,6 +50,7 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
 
 
 def _update_lines(run: Run) -> Iterator[str]:
+    from pytest_specgate.report.escape import flat
     from pytest_specgate.report.summary import change_lines
 
     for change in run.ending.changes:
@@ -57,6 +58,7 @@ def _update_lines(run: Run) -> Iterator[str]:
             yield f"{change.case}: not stored: {change.refused}"
         else:
             yield from change_lines(change.case, change.old, change.new)
+            yield from (f"  accepted loss: {flat(loss)}" for loss in change.losses)
     for path in sorted({change.path for change in run.ending.changes if change.new is not None}):
         yield f"baseline written: {_shown(path, run.config.rootpath)}"
     if run.options.update and run.verdicts and not any(change.new for change in run.ending.changes):

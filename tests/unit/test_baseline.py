@@ -14,7 +14,7 @@ import pytest
 
 from pytest_specgate import baseline
 from pytest_specgate.errors import BaselineError, StoreError
-from pytest_specgate.records import Counts, Place, PromptSamples, Samples, Stored
+from pytest_specgate.records import Anchor, Counts, Place, PromptSamples, Samples, Stored
 
 HERE = Place("Ada 1", 1, "float16")
 THERE = Place("cpu", 1, "float32")
@@ -29,9 +29,9 @@ def entry(case: str = "e::chat-t0-c1", place: Place = HERE, speed: float = 0.25)
         PromptSamples("chat-02é", "chat-02é", {}, ()),
     )
     workload = {"prompts": "f00d", "max_tokens": "64"}
-    return Stored(
-        place, workload, {"torch": "2.11"}, "2030-01-31", Samples(case, True, prompts, {"vram": 6e9})
-    )
+    samples = Samples(case, True, prompts, {"vram": 6e9})
+    anchor = Anchor("2029-12-31", {"speedup": 1.5})
+    return Stored(place, workload, {"torch": "2.11"}, "2030-01-31", samples, {"speedup": (0.2, 0.3)}, anchor)
 
 
 def stored_at(folder: Path, place: Place = HERE, *entries: Stored) -> Path:
@@ -155,28 +155,28 @@ BROKEN = {
     "no schema": ('{"suite": "x"}', f":1:1: is no baseline: it has no 'schema' number — {REFRESH}"),
     "schema true": ('{"schema": true}', f":1:2: is no baseline: it has no 'schema' number — {REFRESH}"),
     "newer": (
-        '{\n "schema": 2}',
+        '{\n "schema": 3}',
         (
-            ":2:2: schema 2 is newer than 1, which this version reads"
+            ":2:2: schema 3 is newer than 2, which this version reads"
             " — update pytest-specgate: pip install -U pytest-specgate"
         ),
     ),
-    "older": ('{"schema": 0}', f":1:2: schema 0 is older than 1, which this version reads — {REFRESH}"),
+    "older": ('{"schema": 1}', f":1:2: schema 1 is older than 2, which this version reads — {REFRESH}"),
     "twice": ('{"schema": 1,\n "schema": 1}', f":2:2: key 'schema' stands twice — {REFRESH}"),
     "nan": ('{"schema": 1,\n "NaN": NaN}', f":2:9: NaN is no finite number — {REFRESH}"),
     "deep": ("[" * 100_000, f":1:1: is nested too deep — {REFRESH}"),
     "unknown key": (
         text_with(lambda data: deep(data, "extra", to=1)),
-        f":54:2: extra: unknown key — {REFRESH}",
+        f":66:2: extra: unknown key — {REFRESH}",
     ),
-    "missing": ('{"schema": 1}', f":1:1: suite: missing key — {REFRESH}"),
+    "missing": ('{"schema": 2}', f":1:1: suite: missing key — {REFRESH}"),
     "greedy": (
         text_with(lambda data: deep(data, "cases", "e::c", "greedy", to="yes")),
         f":19:4: cases.e::c.greedy: expected true or false, got text — {REFRESH}",
     ),
     "series": (
         text_with(lambda data: deep(data, *PROMPT, "series", "speedup", 1, to="fast")),
-        f":40:8: cases.e::c.prompts[0].series.speedup[1]: expected a number, got text — {REFRESH}",
+        f":52:8: cases.e::c.prompts[0].series.speedup[1]: expected a number, got text — {REFRESH}",
     ),
 }
 

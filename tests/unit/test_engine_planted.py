@@ -13,8 +13,7 @@ from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.planted import KIND, Planted, parse_plant, planted
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
-from pytest_specgate.measure.memory import encode_context
-from pytest_specgate.measure.memory_child import decode_context
+from pytest_specgate.measure.child import decode_context, encode_context
 from pytest_specgate.records import Arm, Message, Request, Sampling
 from pytest_specgate.suite.model import EngineSpec
 

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.errors import EngineError
-from pytest_specgate.measure.memory import encode_context, measure_memory, requests_for
-from pytest_specgate.measure.memory_child import decode_context
+from pytest_specgate.measure.child import decode_context, encode_context
+from pytest_specgate.measure.memory import measure_memory, requests_for
 from pytest_specgate.records import Arm, MemoryReading
 from tests.unit.project import context, load, write
 

@@ -34,8 +34,9 @@ from pytest_specgate.report import document
 from pytest_specgate.report.escape import columns, flat, harmless, in_ascii, one_line, visible
 from pytest_specgate.report.failure import failure_text
 from pytest_specgate.report.junit import properties
-from pytest_specgate.report.summary import change_lines, values
+from pytest_specgate.report.summary import change_lines
 from pytest_specgate.report.terminal import lines
+from pytest_specgate.samples.values import values
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json"
@@ -281,7 +282,6 @@ def test_the_longer_of_two_secrets_goes_first_and_no_secret_changes_nothing() ->
     assert masker({})("abcdefgh") == "abcdefgh"
 
 
-GIVE = "give a file that --specgate-report wrote"
 @pytest.mark.parametrize("shown", ["{}", "a {}.", "{} {}"])
 def test_a_secret_of_several_lines_is_known_however_it_is_shown(shown: str) -> None:
     secret = "-----BEGIN KEY-----\nabc+/=\n-----END KEY-----\n"
@@ -315,12 +315,13 @@ def test_a_masked_verdict_differs_in_its_texts_alone() -> None:
     )}) == verdict  # fmt: skip
 
 
+GIVE = "give a file that --specgate-report wrote"
 TEXT = document.to_json(REPORT)
 BROKEN = {
     "cut off": (TEXT[:11], ":2:10: is no whole JSON (Expecting ':' delimiter) — write it again"),
     "list": ("[]", f": is no report: it has no 'schema' number — {GIVE}"),
-    "newer": ('{"schema": 2}', ": report schema 2, this version reads 1 — update pytest-specgate"),
-    "older": ('{"schema": 0}', ": report schema 0, this version reads 1 — write it again"),
+    "newer": ('{"schema": 3}', ": report schema 3, this version reads 2 — update pytest-specgate"),
+    "older": ('{"schema": 1}', ": report schema 1, this version reads 2 — write it again"),
     "wrong": (
         TEXT.replace('"exit_status": 1', '"exit_status": "1"'),
         ":5:2: exit_status: expected a whole number, got text — write it again",

@@ -14,7 +14,7 @@ from pytest_specgate import baseline
 from pytest_specgate.errors import EngineError, SpecgateError
 from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.requirements import requirements_unmet
-from pytest_specgate.records import Finding, Outcome, Verdict
+from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.refresh import unused_entries, update_baselines
 from pytest_specgate.session import Settings, SuiteSession
 from pytest_specgate.suite.cases import Suite, expand
@@ -220,16 +220,6 @@ def test_a_broken_rule_refuses_the_update_and_says_which(tmp_path: Path) -> None
     assert change.new is None
     assert change.refused.startswith("environment rule 'reference drift' did not hold: reference arm +")
     assert not change.path.exists()
-
-
-def test_the_first_broken_rule_is_the_reason(tmp_path: Path) -> None:
-    session = opened(write(tmp_path))
-    (case,) = expand(session.suite)
-    result = session.case(case)
-    assert result.refusal is None
-    findings = (Finding("warm start", True, "fine"), Finding("foreign load", False, "3 of 4 cores"))
-    broken = replace(result, measurement=replace(result.measurement, findings=findings))
-    assert broken.refusal == "environment rule 'foreign load' did not hold: 3 of 4 cores"
 
 
 @pytest.mark.parametrize(

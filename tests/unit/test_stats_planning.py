@@ -28,7 +28,9 @@ def test_looks_double_up_to_the_most(most: int, rounds: tuple[int, ...]) -> None
     assert (doubling(most).most, doubling(most).count) == (most, len(rounds))
 
 
-@pytest.mark.parametrize(("done", "taken"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 3)), (5, (1, 2, 4, 5)), (8, (1, 2, 4, 8))])
+@pytest.mark.parametrize(
+    ("done", "taken"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 3)), (5, (1, 2, 4, 5)), (8, (1, 2, 4, 8))]
+)
 def test_a_run_cut_short_takes_no_more_looks_than_planned(done: int, taken: tuple[int, ...]) -> None:
     assert doubling(8).taken(done) == taken
     assert len(taken) <= doubling(8).count

@@ -1,0 +1,34 @@
+"""Samples → one number per metric: for tables, and for comparing over many baselines."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from pytest_specgate.metrics import METRICS, Family
+from pytest_specgate.records import Counts, Samples
+
+
+def values(samples: Samples) -> dict[str, float]:
+    """Every metric that the samples hold: geometric means of ratios, pooled acceptance, means else."""
+    found: dict[str, float] = {}
+    for name, metric in METRICS.items():
+        if name in samples.scalars:
+            found[name] = samples.scalars[name]
+        elif groups := [p.series[name] for p in samples.prompts if p.series.get(name)]:
+            mean = fmean(fmean(group) for group in groups)
+            found[name] = math.exp(mean) if metric.family is Family.SPEEDUP else mean
+    found |= _acceptance([count for prompt in samples.prompts for count in prompt.counts])
+    return {name: found[name] for name in METRICS if name in found}
+
+
+def _acceptance(counts: list[Counts]) -> dict[str, float]:
+    drafted, tested = sum(c.drafted for c in counts), sum(c.tested for c in counts)
+    accepted, rounds = sum(c.accepted for c in counts), sum(c.rounds for c in counts)
+    if not (drafted and tested and rounds):
+        return {}
+    return {
+        "acceptance_rate": accepted / drafted,
+        "conditional_acceptance": accepted / tested,
+        "acceptance_length": 1 + accepted / rounds,
+    }
