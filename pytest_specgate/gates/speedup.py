@@ -24,6 +24,7 @@ from pytest_specgate.gates.parts import (
     units,
 )
 from pytest_specgate.gates.shift import difference, from_log, shift_from_stored
+from pytest_specgate.gates.stalling import not_by_stalls
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.stats import paired, samplesize, stalls
@@ -91,7 +92,8 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     shift = shift_from_stored(both, samples)
     level = from_log(shift.level)
     change = gather(shift.limits, context, lambda limits: difference(level, limits))
-    return drift_checks(gate, change, level, Amount(shift.rounds, "rounds"))
+    checks = drift_checks(gate, change, level, Amount(shift.rounds, "rounds"))
+    return tuple(not_by_stalls(gate, check, shift, context) for check in checks)
 
 
 def _too_fine(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ from statistics import fmean, median
 
 from pytest_specgate.measure.readings import Observed, Ruling
 from pytest_specgate.records import Pair, Trace
+from pytest_specgate.stats.scatter import within
 
 #: First to last block of the reference arm; pairs cancel what is below.
 LARGEST_DRIFT = 0.20
-#: Robust standard deviation of pair log ratios about their prompt's median.
+#: Robust standard deviation of a prompt's pair log ratios.
 LARGEST_NOISE = 0.15
 #: First measured call against the median of its prompt's later ones.
 COLD_FACTOR = 1.5
@@ -39,12 +40,9 @@ def reference_drift(observed: Observed) -> Ruling:
 def pair_noise(observed: Observed) -> Ruling:
     """Robust spread of a prompt's log ratios over the rounds."""
     ratios = _log_ratios(observed.pairs)
-    centred = [y - median(ys) for ys in ratios.values() if len(ys) > 1 for y in ys]
-    if not centred:
+    noise = within(ratios.values())
+    if noise is None:
         return Ruling(True, "one round only: no noise to see")
-    # Centring r values on their own median shrinks the spread; two values carry one degree of freedom.
-    rounds = sum(len(ys) for ys in ratios.values()) / len(ratios)
-    noise = 1.4826 * median(abs(c) for c in centred) * math.sqrt(rounds / (rounds - 1))
     return Ruling(noise <= LARGEST_NOISE, f"pairs scatter by {noise:.1%} (at most {LARGEST_NOISE:.0%})")
 
 

@@ -34,6 +34,23 @@ def slow_calls(groups: Sequence[Sequence[float]]) -> tuple[int, int]:
     return slow, calls
 
 
+def lopsided(values: Sequence[float]) -> tuple[float, int, int]:
+    """(one-sided p-value, low outliers, high outliers) of log ratios about their median.
+
+    Stalls that hit both arms alike leave as many low outliers as high ones; more low ones mean that the candidate arm
+    stalls. An outlier is a pair further than :data:`SLOW` from the median. Equal chances make it a sign test.
+    """
+    middle = median(values)
+    low = sum(value - middle < -math.log(SLOW) for value in values)
+    high = sum(value - middle > math.log(SLOW) for value in values)
+    return _sign_test(low, low + high), low, high
+
+
+@lru_cache(maxsize=4096)
+def _sign_test(low: int, both: int) -> float:
+    return float(stats.binom.sf(low - 1, both, 0.5))
+
+
 @lru_cache(maxsize=4096)
 def _fisher(many: int, calls: int, few: int, of: int) -> float:
     table = [(many, calls - many), (few, of - few)]

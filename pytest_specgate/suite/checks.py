@@ -9,11 +9,15 @@ from pytest_specgate.suite.cases import Case, Gate
 
 
 def statistical(gate: Gate, *, greedy: bool) -> int:
-    """Demands of the gate that carry sampling error: exact comparisons draw on no budget."""
+    """Demands of the gate that carry sampling error: exact comparisons draw on no budget.
+
+    A drop of a speed-up is judged twice, by the typical pair and by what stalls.
+    """
     family = gate.spec.info.family
     if family is Family.MEMORY or (greedy and family in (Family.ACCEPTANCE, Family.OUTPUT)):
         return 0
-    return sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))
+    twice = family is Family.SPEEDUP and gate.spec.max_drop is not None
+    return twice + sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))
 
 
 def checks_in(cases: Iterable[Case]) -> int:

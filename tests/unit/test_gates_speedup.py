@@ -233,6 +233,34 @@ def test_stalls_of_single_calls_are_warned_about() -> None:
     )
 
 
+def stalling(slow: int, loss: float = 0.7) -> Samples:
+    """128 pairs, the candidate arm of ``slow`` of them much slower."""
+    calm = spread(math.log(1.8), noise=0.01)
+    rows = [[v - loss * (16 * r + i < slow) for r, v in enumerate(row)] for i, row in enumerate(calm)]
+    return samples({"speedup": rows})
+
+
+def test_a_drop_that_sits_in_a_few_calls_fails() -> None:
+    said = verdict(gate("speedup", max_drop="5%"), stalling(16), BASELINE)
+
+    assert said.outcome is Outcome.FAIL
+    assert said.reason.endswith(
+        "(allowed drop: 5%); but the mean of all pairs is 8.4% below: "
+        "16 of 128 pairs are more than 15% below the typical one (0 above), so the candidate arm stalls"
+    )
+
+
+def test_a_drop_in_too_few_calls_to_tell_from_chance_stays_open() -> None:
+    said = verdict(gate("speedup", max_drop="5%"), stalling(6, loss=1.4), BASELINE)
+
+    assert said.outcome is Outcome.INCONCLUSIVE
+    assert said.checks[0].needed == "more rounds tell stalls from chance"
+
+
+def test_stalls_within_the_allowance_pass() -> None:
+    assert verdict(gate("speedup", max_drop="10%"), stalling(16), BASELINE).outcome is Outcome.PASS
+
+
 def test_requests_that_ran_together_count_once() -> None:
     alone = [[math.log(1.8) + d for d in (-0.03, 0.03, -0.03, 0.03)]] * 4
     together = samples({"speedup": alone, "block": [[0.0] * 4] * 4})
