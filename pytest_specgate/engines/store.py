@@ -21,6 +21,7 @@ from filelock import FileLock
 from pytest_specgate.engines import hub
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.content import cache_folder, file_hash
+from pytest_specgate.engines.hf.quiet import without_progress_bars
 from pytest_specgate.errors import EngineError, MissingPackage
 
 __all__ = ["CONVERTER_VERSION", "cache_folder", "converted", "locate"]
@@ -121,8 +122,9 @@ def _convert(gguf: Path, scratch: Path, engine: str) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        with without_progress_bars(reading_gguf=True):
+            loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     except Exception as error:  # whatever transformers raises on a file that we did not write
         what = f"cannot read {gguf.name} ({type(error).__name__}: {' '.join(str(error).split())[:300]})"
         raise EngineError(engine, what, "check that the file is whole and of a supported architecture") from error

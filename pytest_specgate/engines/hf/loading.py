@@ -11,6 +11,7 @@ from typing import Any
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.content import weights_hash
 from pytest_specgate.engines.hf.failures import translated
+from pytest_specgate.engines.hf.quiet import without_progress_bars
 from pytest_specgate.engines.store import locate
 from pytest_specgate.errors import EngineError, MissingPackage
 
@@ -40,8 +41,8 @@ class Loaded:
 
 
 def load(context: EngineContext, reference: str, dtype: Any, device: str) -> Loaded:
-    """Load one model with its tokenizer. Raises EngineError, MissingPackage, OutOfMemory."""
-    with translated(context.name, f"cannot load {reference!r}"):
+    """Load one model with its tokenizer, without progress bars. Raises EngineError, MissingPackage, OutOfMemory."""
+    with translated(context.name, f"cannot load {reference!r}"), without_progress_bars():
         folder = locate(reference, context)
         _refuse_foreign_code(folder, reference, context)
         model = _model(folder, context, dtype, device)
