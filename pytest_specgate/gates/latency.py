@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import numpy as np
+from statistics import fmean
 
 from pytest_specgate.gates.context import JudgeContext, Judged
 from pytest_specgate.gates.decision import Evidence, gather, plain, within_range
@@ -56,7 +55,7 @@ def _measured(gate: Gate, evidence: Evidence | CannotTell, requests: Sequence[fl
 
 
 def _statistic(name: str, values: Sequence[float]) -> float:
-    return float(np.mean(values) if name == "mean" else np.quantile(values, quantiles.QUANTILES[name]))
+    return fmean(values) if name == "mean" else quantiles.of_sorted(sorted(values), quantiles.QUANTILES[name])
 
 
 def _evidence(
@@ -123,7 +122,7 @@ def _rounds(both: Both) -> int:
 def _centre_change(gate: Gate, both: Both, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:
     """Change of the median or mean: a relative shift on these prompts, about the stored statistic."""
     level = _statistic(gate.spec.statistic, [v for _, old in both.values() for v in old])
-    logs = {prompt: (np.log(new).tolist(), np.log(old).tolist()) for prompt, (new, old) in both.items()}
+    logs = {prompt: (list(map(math.log, new)), list(map(math.log, old))) for prompt, (new, old) in both.items()}
     if gate.spec.statistic == "median":
         shift = shift_from_stored(logs, samples)
         return gather(shift.limits, context, lambda limits: difference(level, limits))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
+from statistics import fmean
 
 from pytest_specgate.gates.context import JudgeContext, Judged
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
@@ -47,7 +46,7 @@ def _is_exact(gate: Gate, samples: Samples) -> bool:
 
 def _mean(groups: Iterable[Sequence[float]]) -> float:
     """Mean over prompts of the prompt's mean over rounds."""
-    return float(np.mean([np.mean(group) for group in groups]))
+    return fmean(map(fmean, groups))
 
 
 def _by_conversation(values: Mapping[str, Sequence[float]], samples: Samples) -> list[list[float]]:
@@ -94,7 +93,7 @@ def _drift(
         if gate.spec.metric in _SHARES:
             counts = [[(sum(g), float(len(g))) for g in groups] for groups in (now_groups, old_groups)]
             return rates.paired_rate_change(counts[0], counts[1], alpha, alpha)
-        changes = [(float(np.mean(n)) - float(np.mean(o)),) for n, o in zip(now_groups, old_groups)]
+        changes = [(fmean(n) - fmean(o),) for n, o in zip(now_groups, old_groups)]
         return paired.over_prompts(changes, alpha, alpha)
 
     return drift_checks(gate, gather(question, context, plain), before, _amount(new, samples))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-
-import numpy as np
+from statistics import fmean
 
 from pytest_specgate.gates.context import JudgeContext, NoVerdict
 from pytest_specgate.gates.wording import all_undecided
@@ -107,14 +106,14 @@ def units(values: Values, samples: Samples) -> Units:
         for turn, (block, value) in enumerate(zip_longest(numbers[prompt], series)):
             together.setdefault(block, {}).setdefault(turn, []).append(value)
     for turns in together.values():
-        groups.append(tuple(float(np.mean(turns[turn])) for turn in sorted(turns)))
-        weights.append(float(np.mean([len(found) for found in turns.values()])))
+        groups.append(tuple(fmean(turns[turn]) for turn in sorted(turns)))
+        weights.append(fmean(map(len, turns.values())))
     return Units(tuple(groups), tuple(weights))
 
 
 def length_warning(samples: Samples) -> tuple[str, ...]:
     """Truncated text looks like speed: say so where the arms' lengths differ by more than a tenth."""
     ratios = [value for prompt in samples.prompts for value in prompt.series.get("length_ratio", ())]
-    if not ratios or not paired.sane(ratios) or 0.9 <= (mean := float(np.mean(ratios))) <= 1.1:
+    if not ratios or not paired.sane(ratios) or 0.9 <= (mean := fmean(ratios)) <= 1.1:
         return ()
     return (f"the candidate arm's texts are {mean:.2f}x as long as the reference arm's: times do not compare",)

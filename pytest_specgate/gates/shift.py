@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from statistics import fmean, median
 
 from pytest_specgate.gates.parts import units
 from pytest_specgate.records import Interval, Samples
@@ -37,12 +36,12 @@ class Shift:
 
 def shift_from_stored(both: Both, samples: Samples) -> Shift:
     """The shift of (log values now, log values stored) by prompt; what ran at the same time counts once."""
-    medians = {prompt: float(np.median(old)) for prompt, (_, old) in both.items()}
+    medians = {prompt: median(old) for prompt, (_, old) in both.items()}
     centred = {prompt: [value - medians[prompt] for value in new] for prompt, (new, _) in both.items()}
     observed = units(centred, samples)
     return Shift(
         values=tuple(observed.values),
-        level=float(np.mean(list(medians.values()))),
+        level=fmean(medians.values()),
         rounds=observed.rounds,
         stored_rounds=min(len(old) for _, old in both.values()),
     )

@@ -8,8 +8,7 @@ median, widened for the medians' own noise.
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from statistics import fmean
 
 from pytest_specgate.gates.context import JudgeContext, Judged
 from pytest_specgate.gates.decision import Evidence, gather
@@ -40,7 +39,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     """Checks of one speed-up gate. Raises NoVerdict where the metric was not measured, or not stored."""
     values = series_of(samples, gate.spec.metric, context.engine)
     evidence = _evidence(gate, units(values, samples), context)
-    mean = from_log(float(np.mean([np.mean(group) for group in values.values()])))
+    mean = from_log(fmean(map(fmean, values.values())))
     measured = evidence.failing if isinstance(evidence, Evidence) else Interval(mean, mean, mean)
     checks = broken_environment(gate, context)
     if not checks:
@@ -77,7 +76,7 @@ def _stored_mean(gate: Gate, stored: Stored | None) -> Interval | None:
     found = [p.series[gate.spec.metric] for p in stored.samples.prompts if p.series.get(gate.spec.metric)]
     if not found or not all(map(paired.sane, found)):
         return None
-    mean = from_log(float(np.mean([np.mean(series) for series in found])))
+    mean = from_log(fmean(map(fmean, found)))
     return Interval(mean, mean, mean)
 
 
@@ -120,7 +119,7 @@ def _timed(values: tuple[float, ...]) -> bool:
 def _stalls(samples: Samples, context: JudgeContext) -> tuple[str, ...]:
     """Stalls that hit single calls move no median: say so beside it."""
     arms = [
-        [np.log(p.series[name]).tolist() for p in samples.prompts if _timed(p.series.get(name, ()))]
+        [list(map(math.log, p.series[name])) for p in samples.prompts if _timed(p.series.get(name, ()))]
         for name in ("reference_tpot", "tpot")
     ]
     if not all(arms) or stalls.stall_check(*arms) >= context.wrong_fail:
