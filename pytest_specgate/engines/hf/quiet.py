@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 
@@ -38,12 +39,12 @@ def _transformers() -> Callable[[], object]:
 
 
 def _hub() -> Callable[[], object]:
-    from huggingface_hub import utils
-
+    # Its names are documented there, but not marked as exports.
+    utils: Any = import_module("huggingface_hub.utils")
     if utils.are_progress_bars_disabled():
         return _nothing
     utils.disable_progress_bars()
-    return utils.enable_progress_bars
+    return partial(utils.enable_progress_bars)
 
 
 def _gguf() -> Callable[[], object]:
