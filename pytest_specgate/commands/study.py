@@ -54,7 +54,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     folder = "folder of the study (default: specgate-study/SUITE)"
     command.add_argument("--out", type=Path, metavar="DIR", help=folder)
     command.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON, too")
-    sessions = "sessions of which the baseline is made, each with the engines started anew (default: 1)"
+    sessions = "processes that record the baseline, one by one, as --specgate-update-sessions (default: 1)"
     command.add_argument("--baselines-sessions", type=int, default=1, metavar="N", help=sessions)
     command.add_argument("--device", metavar="DEVICE", help="cpu, cuda, cuda:1, mps, whatever the suite says")
     command.add_argument("--trust-remote-code", action="store_true", help="let models bring their own Python code")
@@ -71,7 +71,6 @@ def show(chosen: argparse.Namespace, out: TextIO) -> int:
     from pytest_specgate.study.run import run
 
     plan = _plan(chosen)
-    os.environ.setdefault("TQDM_DISABLE", "1")  # every build loads its models, and each load would draw its own bar
     progress = Progress(sys.stderr)
     try:
         builds = run(plan, progress)

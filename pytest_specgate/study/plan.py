@@ -25,7 +25,7 @@ class Plan:
     """What is asked: ``builds`` unchanged ones and as many with each plant.
 
     ``out`` is the study's folder. ``engines`` and ``scenarios`` narrow the suite, empty for all. ``sessions`` is how
-    often the engines are started and measured for the baseline.
+    many processes record the baseline.
     """
 
     suite: Suite
@@ -58,7 +58,7 @@ def sequence(plan: Plan) -> Iterator[tuple[int, Plant | None]]:
 
 
 def suite_of(plan: Plan, number: int, plant: Plant | None) -> Suite:
-    """The suite whose engines carry the plant. Build 0 and below are sessions of the baseline."""
+    """The suite whose engines carry the plant. Number 0 is the baseline."""
     engines = {name: _engine(spec, number, plant) for name, spec in plan.suite.spec.engines.items()}
     return replace(plan.suite, spec=plan.suite.spec.model_copy(update={"engines": engines}))
 

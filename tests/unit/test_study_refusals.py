@@ -113,6 +113,14 @@ def test_a_baseline_that_cannot_be_recorded(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "out" / "builds.jsonl").exists()
 
 
+def test_an_allowed_change_that_cannot_be_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {"metric": "speedup", "max_drop": "0.5%"}, measure=FOUR, options={"noise": 0.05})
+    assert study() == 4
+    err = capsys.readouterr().err
+    assert err.startswith("specgate: tiny::qa-t0-c1: cannot be recorded as a baseline: speedup: max_drop 0.5% cannot ")
+    assert err.endswith(" — change the suite, and start again\n")
+
+
 def test_a_machine_that_lacks_what_the_suite_requires(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, DROP, requires={"package": "no_such_package"})
     assert study() == 4
