@@ -122,3 +122,11 @@ def test_an_exact_clock_shows_an_exact_order_effect() -> None:
 def test_few_degrees_of_freedom_tell_nothing_about_the_order() -> None:
     found = finding("order effect", _ordered(0.5, prompts=4, rounds=2))
     assert found == Finding("order effect", True, "too few rounds: no effect of the order to see")
+
+
+def test_calls_that_took_no_time_have_no_ratio_and_break_nothing() -> None:
+    still = [pair("q0", number, 0.0, 0.0) for number in range(3)]
+    found = {one.rule: one for one in examine(Observed(still))}
+    assert found["pair noise"].detail == "one round only: no noise to see"
+    assert found["order effect"].detail == "too few rounds: no effect of the order to see"
+    assert all(one.held for one in found.values())

@@ -158,6 +158,7 @@ def test_where_no_process_is_listed_torch_knows_what_is_ours() -> None:
     [
         (sample(memory=None, used=None), "cannot be told: NVML tells no processes and no memory of this device"),
         (sample(used=None), "no other process on the GPU; its memory cannot be told"),
+        (sample(memory=None), "no other process seen on the GPU, memory that is not ours grew by 0 MiB (at most 64)"),
     ],
 )
 def test_a_device_that_tells_little(one: GpuSample, detail: str) -> None:

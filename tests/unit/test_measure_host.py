@@ -118,3 +118,22 @@ def test_fewer_cores_told_than_there_are_leaves_none_out(monkeypatch: pytest.Mon
     monkeypatch.setattr(host, "_affinity", lambda: [0, 7])
     _told(monkeypatch, _cores(2400))
     assert frequency(4) == 2400
+
+
+def _gone(*_: object, **__: object) -> None:
+    raise psutil.NoSuchProcess(1)
+
+
+def test_processes_that_vanish_while_they_are_looked_at_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    vanished = SimpleNamespace(cpu_times=_gone)
+    monkeypatch.setattr(host, "descendants", lambda: [vanished])
+    assert read_host().own > 0
+    monkeypatch.undo()
+    monkeypatch.setattr(psutil.Process, "children", _gone)
+    assert host.descendants() == []
+
+
+def test_a_system_without_affinity_gives_us_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    assert available_cores() >= 1
+    assert read_host().busy > 0
