@@ -205,6 +205,8 @@ class TransformersEngine:
         import torch
         import transformers
 
+        from pytest_specgate.engines.hf.machine import driver_version
+
         spec = self._context.spec
         facts = {
             "engine": "transformers",
@@ -217,6 +219,8 @@ class TransformersEngine:
         }
         if torch.version.cuda:
             facts["cuda"] = str(torch.version.cuda)
+        if self._device.startswith("cuda") and (driver := driver_version()):
+            facts["driver"] = driver
         if spec.quantization:
             facts["quantization"] = ", ".join(f"{key}={value}" for key, value in spec.quantization.items())
         return facts | self._candidate_facts()

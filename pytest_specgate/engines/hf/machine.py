@@ -92,6 +92,22 @@ def cpu_cores() -> int:
     return os.cpu_count() or 1
 
 
+def driver_version() -> str | None:
+    """Return the version of NVIDIA's driver as NVML tells it; None where that cannot be told."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            version = pynvml.nvmlSystemGetDriverVersion()
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception:  # noqa: BLE001 - an optional library about an optional device; every failure means "cannot be told"
+        return None
+    # Releases of the library before 11.5 answer in bytes.
+    return version.decode("ascii", "replace") if isinstance(version, bytes) else str(version)
+
+
 def process_vram(device: str) -> int | None:
     """Return the device memory that this process holds by NVML's account; None where that cannot be told.
 
