@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -47,6 +48,27 @@ def test_users_code_keeps_its_types() -> None:
     pytest.importorskip("mypy")
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+def test_users_code_speaks_of_every_public_name() -> None:
+    tree = ast.parse((ROOT / "tests/typing/api.py").read_text(encoding="utf-8"))
+    words = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    words |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert set(pytest_specgate.__all__) <= words
+
+
+def test_the_least_engine_of_users_code_is_one_at_run_time_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class is taken out of the file, whose other lines are written to be refused."""
+    source = (ROOT / "tests/typing/api.py").read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    kept = [node for node in tree.body if isinstance(node, ast.ImportFrom) or getattr(node, "name", "") == "Mine"]
+    (tmp_path / "my_decoder.py").write_text(ast.unparse(ast.Module(kept, [])), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = write(tmp_path, {"metric": "exact_match", "limit": "==100%"}, engines={"mine": {"kind": "my_decoder:Mine"}})
+
+    (verdict,) = run(path).verdicts
+
+    assert (verdict.case, verdict.outcome) == ("mine::qa-t0-c1", Outcome.PASS)
 
 
 def test_run_measures_and_judges_a_whole_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
