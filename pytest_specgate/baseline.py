@@ -138,7 +138,7 @@ def _refuse_version(path: Path, text: str, data: Any) -> None:
         raise BaselineError(where, "is no baseline: it has no 'schema' number", _REFRESH)
     if version > SCHEMA:
         what = f"schema {version} is newer than {SCHEMA}, which this version reads"
-        raise BaselineError(where, what, "update pytest-specgate: pip install -U pytest-specgate")
+        raise BaselineError(where, what, "update pytest-specgate")
     if version < SCHEMA:
         what = f"schema {version} is older than {SCHEMA}, which this version reads"
         raise BaselineError(where, what, _REFRESH)

@@ -158,7 +158,7 @@ BROKEN = {
         '{\n "schema": 3}',
         (
             ":2:2: schema 3 is newer than 2, which this version reads"
-            " — update pytest-specgate: pip install -U pytest-specgate"
+            " — update pytest-specgate"
         ),
     ),
     "older": ('{"schema": 1}', f":1:2: schema 1 is older than 2, which this version reads — {REFRESH}"),
