@@ -84,7 +84,7 @@ class OutOfMemory(EngineError):
 
 
 class InvalidTrace(SpecgateError):
-    """A trace that breaks an identity of :func:`pytest_specgate.records.trace_problems`."""
+    """A trace that breaks an identity of :func:`pytest_specgate.identities.trace_problems`."""
 
 
 class Unmeasured(SpecgateError):

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pytest_specgate.errors import InvalidTrace
+from pytest_specgate.identities import trace_problems
 from pytest_specgate.metrics import METRICS
-from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Samples, Trace, trace_problems
+from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Samples, Trace
 from pytest_specgate.samples import acceptance, latency, memory, output, speed
 from pytest_specgate.samples.blocks import block_numbers
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.planted import parse_plant, planted
 from pytest_specgate.engines.registry import create
-from pytest_specgate.records import Arm, Message, Request, Sampling, Trace, trace_problems
+from pytest_specgate.identities import trace_problems
+from pytest_specgate.records import Arm, Message, Request, Sampling, Trace
 from pytest_specgate.suite.model import EngineSpec
 
 SCRIPTS = st.fixed_dictionaries(

@@ -13,7 +13,8 @@ import pytest
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutOfMemory
-from pytest_specgate.records import Arm, Capability, Message, Request, Sampling, Trace, trace_problems
+from pytest_specgate.identities import trace_problems
+from pytest_specgate.records import Arm, Capability, Message, Request, Sampling, Trace
 from pytest_specgate.suite.model import EngineSpec
 from tests import tiny
 
