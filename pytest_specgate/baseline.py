@@ -17,14 +17,14 @@ from typing import Any
 
 from pytest_specgate import jsontext
 from pytest_specgate.codec import CodecError, decode, encode
-from pytest_specgate.errors import BaselineError, Location, StoreError
+from pytest_specgate.errors import BaselineError, Location, OutdatedBaseline, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
 from pytest_specgate.records import Anchor, Place, PromptSamples, Samples, Stored
 from pytest_specgate.schemas import file_schema
 
 SCHEMA = 2
-_REFRESH = "record it again: pytest --specgate-update"
+_REFRESH = "restore it from version control, or delete it and record anew: pytest --specgate-update"
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7}|\|{7})( |\r?$)", re.MULTILINE)
 
 
@@ -141,7 +141,7 @@ def _refuse_version(path: Path, text: str, data: Any) -> None:
         raise BaselineError(where, what, "update pytest-specgate")
     if version < SCHEMA:
         what = f"schema {version} is older than {SCHEMA}, which this version reads"
-        raise BaselineError(where, what, _REFRESH)
+        raise OutdatedBaseline(where, what, "record it anew: pytest --specgate-update")
 
 
 def _stored(case: str, place: Place, entry: Entry) -> Stored:

@@ -65,6 +65,10 @@ class BaselineError(LocatedError):
     """A baseline file that is broken, of another schema version, or does not hold what is asked of it."""
 
 
+class OutdatedBaseline(BaselineError):
+    """A baseline file of an older schema: nothing in it can be compared with, and an update replaces it."""
+
+
 class EngineError(SpecgateError):
     """An engine cannot start, or cannot do what the case asks for."""
 

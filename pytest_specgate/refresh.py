@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_specgate import baseline, gates, recording
-from pytest_specgate.errors import SpecgateError
+from pytest_specgate.errors import OutdatedBaseline, SpecgateError
 from pytest_specgate.records import Anchor, Check, Outcome, Stored
 from pytest_specgate.samples.values import values
 from pytest_specgate.session import CaseResult, Settings, SuiteSession
@@ -44,7 +44,7 @@ def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Chan
     for result in session.results():
         path = baseline.path_for(session.settings.baselines, result.measurement.place, session.suite.name)
         if path not in by_path:
-            by_path[path] = baseline.read(path) if path.is_file() else {}
+            by_path[path] = _entries(path)
         old = by_path[path].get(result.case.id)
         if not _may_touch(session.settings.update_only, result.case.id, old, failed):
             continue
@@ -54,6 +54,14 @@ def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Chan
     for path in {change.path for change in changes if change.new is not None}:
         baseline.write(path, session.suite.name, by_path[path])
     return changes
+
+
+def _entries(path: Path) -> dict[str, Stored]:
+    """What the file holds that can be kept: nothing of an older schema."""
+    try:
+        return baseline.read(path) if path.is_file() else {}
+    except OutdatedBaseline:
+        return {}
 
 
 def _change(session: SuiteSession, result: CaseResult, path: Path, old: Stored | None) -> Change:

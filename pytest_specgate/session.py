@@ -7,17 +7,18 @@ often, and so is its failure.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.store import cache_folder
-from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.memory import measure_memory
@@ -164,7 +165,7 @@ class SuiteSession:
         seconds = self._seconds()
         engine = self._start()
         try:
-            with FileLock(_device_lock(self.settings.device or case.engine_spec.device)):
+            with self._device(case):
                 blank = unmeasured(engine, case)
                 plan = self._plan(case, blank, self._stored(case, blank), seconds)
                 measurement = measure_case(engine, case, plan)
@@ -176,6 +177,20 @@ class SuiteSession:
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
         return replace(self._reduced(case, measurement, memory_error), sessions=sessions)
+
+    @contextmanager
+    def _device(self, case: Case) -> Iterator[None]:
+        """Have the device to ourselves; say so where another run has it."""
+        lock = FileLock(_device_lock(self.settings.device or case.engine_spec.device))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self.settings.progress(f"{case.id}: waiting for another run to leave the device")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update:  # judged once, by all that will be stored
@@ -263,7 +278,12 @@ class SuiteSession:
         return Plan(looks, self.suite.spec.measure.warmup, seconds, still_open, self.settings.progress)
 
     def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
-        found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)
+        try:
+            found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)
+        except OutdatedBaseline:
+            if not self.settings.update:
+                raise
+            return None
         if found is None or self.settings.update:
             return found
         if any(gate.spec.compares for gate in case.gates) and (

@@ -20,7 +20,7 @@ HERE = Place("Ada 1", 1, "float16")
 THERE = Place("cpu", 1, "float32")
 GOLDEN = Path(__file__).parents[1] / "golden" / "baseline.json"
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "baseline.schema.json"
-REFRESH = "record it again: pytest --specgate-update"
+REFRESH = "restore it from version control, or delete it and record anew: pytest --specgate-update"
 
 
 def entry(case: str = "e::chat-t0-c1", place: Place = HERE, speed: float = 0.25) -> Stored:
@@ -161,7 +161,7 @@ BROKEN = {
             " — update pytest-specgate"
         ),
     ),
-    "older": ('{"schema": 1}', f":1:2: schema 1 is older than 2, which this version reads — {REFRESH}"),
+    "older": ('{"schema": 1}', f":1:2: schema 1 is older than 2, which this version reads — record it anew: pytest --specgate-update"),
     "twice": ('{"schema": 1,\n "schema": 1}', f":2:2: key 'schema' stands twice — {REFRESH}"),
     "nan": ('{"schema": 1,\n "NaN": NaN}', f":2:9: NaN is no finite number — {REFRESH}"),
     "deep": ("[" * 100_000, f":1:1: is nested too deep — {REFRESH}"),
