@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_specgate.records import Check, Measurement, Pair, Verdict
+from pytest_specgate.records import Check, Look, Measurement, Pair, Verdict
 from pytest_specgate.report.escape import visible
 from pytest_specgate.report.terminal import shown
 
@@ -23,6 +23,8 @@ def _lines(verdict: Verdict, measurement: Measurement | None) -> Iterator[tuple[
     yield 1, f"measured: {measured}    baseline: {baseline}"
     for check in verdict.checks:
         yield 1, _checked(verdict.metric, check)
+        if len(check.looks) > 1:
+            yield 2, f"looks: {', '.join(map(_look, check.looks))}"
     for warning in verdict.warnings:
         yield 1, f"note: {warning}"
     if measurement is not None and verdict.metric in ("exact_match", "chrf", "bleu", "rouge_l"):
@@ -40,6 +42,10 @@ def _checked(metric: str, check: Check) -> str:
         return f"{line} ({shown(metric, check.interval)})"
     found = check.interval
     return f"{line} (change {found.value:.4g} [{found.low:.4g}, {found.high:.4g}])"
+
+
+def _look(look: Look) -> str:
+    return f"{look.outcome.value} after {look.rounds} {'round' if look.rounds == 1 else 'rounds'}"
 
 
 def _divergence(measurement: Measurement) -> Iterator[tuple[int, str]]:

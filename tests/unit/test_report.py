@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from pytest_specgate.errors import StoreError
 from pytest_specgate.masking import masked, masker
 from pytest_specgate.records import (
+    Anchor,
     Arm,
     Check,
     Chunk,
     Counts,
     Interval,
+    Look,
     Measurement,
     Outcome,
     Pair,
@@ -43,12 +45,15 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json"
 PLACE = Place("cpu", 1, "float32")
 
 
+LOOKS = (Look(1, Outcome.INCONCLUSIVE), Look(2, Outcome.FAIL, Interval(1.1, 1.05, 1.15)))
+
+
 def verdict(
     outcome: Outcome = Outcome.FAIL, case: str = "tiny::chat-t0-c1", reason: str = "slower than allowed"
 ) -> Verdict:
     found = Interval(1.1, 1.05, 1.15)
     checks = (
-        Check("limit", ">=1.2x", outcome, "1.100x is below", found),
+        Check("limit", ">=1.2x", outcome, "1.100x is below", found, looks=LOOKS),
         Check("max_drop", "5%", Outcome.PASS, "within", Interval(0.99, 0.97, 1.01)),
     )
     advice, stored = "look at the draft's cost", Interval(1.3, 1.3, 1.3)
@@ -217,6 +222,15 @@ def stored(speed: float, accepted: int, torch: str, **scalars: float) -> Stored:
     return Stored(
         PLACE, {}, {"torch": torch, "same": "1"}, "2030-01-31", Samples("e::c", True, prompts, scalars)
     )
+
+
+def test_a_later_baseline_is_also_compared_with_the_first() -> None:
+    first = Anchor("2029-12-31", {"speedup": 4.0})
+    new = replace(stored(1.2, 20, "2.13"), anchor=first)
+    _, head, _, speedup, *_ = change_lines("e::c", stored(1.5, 10, "2.11"), new)
+
+    assert head.split() == ["metric", "old", "new", "change", "since", "2029-12-31"]
+    assert speedup.split() == ["speedup", "3.000x", "2.400x", "-20.0%", "-40.0%"]
 
 
 def test_one_number_a_metric() -> None:
