@@ -7,20 +7,17 @@ often, and so is its failure.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import create
-from pytest_specgate.engines.store import cache_folder
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
+from pytest_specgate.measure.lock import alone_on
 from pytest_specgate.measure.memory import measure_memory
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.metrics import Family
@@ -165,7 +162,7 @@ class SuiteSession:
         seconds = self._seconds()
         engine = self._start()
         try:
-            with self._device(case):
+            with alone_on(self.settings.device or case.engine_spec.device, case.id, self.settings.progress):
                 blank = unmeasured(engine, case)
                 plan = self._plan(case, blank, self._stored(case, blank), seconds)
                 measurement = measure_case(engine, case, plan)
@@ -177,20 +174,6 @@ class SuiteSession:
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
         return replace(self._reduced(case, measurement, memory_error), sessions=sessions)
-
-    @contextmanager
-    def _device(self, case: Case) -> Iterator[None]:
-        """Have the device to ourselves; say so where another run has it."""
-        lock = FileLock(_device_lock(self.settings.device or case.engine_spec.device))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            self.settings.progress(f"{case.id}: waiting for another run to leave the device")
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update:  # judged once, by all that will be stored
@@ -300,10 +283,3 @@ def _refreshed(verdict: Verdict) -> Verdict:
     if not failed or verdict.softened or any(check.kind == "limit" for check in failed):
         return verdict
     return replace(verdict, softened="baseline refreshed")
-
-
-def _device_lock(device: str) -> str:
-    """Two timed cases never share a device, the CPU being one; the lock holds across processes of one user."""
-    folder = cache_folder() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    return str(folder / f"{device.replace(':', '-')}.lock")

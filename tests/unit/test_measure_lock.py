@@ -1,0 +1,48 @@
+"""One timed case on a device at a time, and a word to who has to wait."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_specgate.measure.lock import alone_on
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECGATE_CACHE", str(tmp_path))
+
+
+def test_the_second_waits_for_the_first_and_says_so() -> None:
+    order: list[str] = []
+    waiting = threading.Event()
+
+    def tell(text: str) -> None:
+        order.append(text)
+        waiting.set()
+
+    def second() -> None:
+        with alone_on("cuda:1", "b", tell):
+            order.append("b")
+
+    with alone_on("cuda:1", "a", order.append):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(10)
+        order.append("a")
+    thread.join(10)
+    assert order == ["b: waiting for another run to leave the device", "a", "b"]
+
+
+def test_devices_do_not_wait_for_each_other() -> None:
+    with alone_on("cpu", "a", pytest.fail), alone_on("cuda", "b", pytest.fail):
+        pass
+
+
+def test_an_error_inside_gives_the_device_back() -> None:
+    with pytest.raises(KeyError), alone_on("cpu", "a", pytest.fail):
+        raise KeyError
+    with alone_on("cpu", "b", pytest.fail):
+        pass
