@@ -69,6 +69,10 @@ def test_a_finer_allowance_asks_for_more_rounds_up_to_sixteen(tmp_path: Path) ->
     assert rounds_in(recorded(tmp_path, {"metric": "speedup", "max_drop": "2.4%"}, **same)) == 16
 
 
+def test_exact_gates_ask_for_one_round(tmp_path: Path) -> None:
+    assert rounds_in(recorded(tmp_path, TOKENS, measure={"rounds": 8}, noise=0.05)) == 1
+
+
 def test_a_limit_alone_asks_for_no_more(tmp_path: Path) -> None:
     gate = {"metric": "speedup", "limit": ">=1.1x"}
     assert rounds_in(recorded(tmp_path, gate, measure={"rounds": 3}, noise=0.05)) == 3
