@@ -37,7 +37,7 @@ def judge(gate: Gate, looks: Sequence[Seen], stored: Stored | None, context: Jud
         reason = f"no baseline for {context.case}"
         return error_verdict(gate, context.case, reason, f"record one: pytest --specgate-update {context.suite}")
     family = _FAMILIES[gate.spec.info.family]
-    if not statistical(gate, greedy=looks[-1].samples.greedy):
+    if looks and not statistical(gate, greedy=looks[-1].samples.greedy):
         looks = looks[-1:]
     try:
         found = first_decisions(looks, lambda samples: family(gate, samples, stored, context))

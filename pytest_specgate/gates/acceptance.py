@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
-from pytest_specgate.gates.parts import not_stored, shared, unmeasured
+from pytest_specgate.gates.parts import half_shared, not_stored, shared, unmeasured
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Counts, Interval, Outcome, PromptSamples, Samples, Stored
 from pytest_specgate.stats import rates
@@ -74,6 +74,8 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
         before = ratio.value(old for _, old in both)
         if before is None:
             raise not_stored(gate, context)
+        if not half_shared(both, (now.counts for now in samples.prompts)):
+            raise not_stored(gate, context, len(both))
         more, warnings = _drift(gate, both, samples, context)
         checks += more
         if stored.place != context.place:

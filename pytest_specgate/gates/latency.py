@@ -11,16 +11,19 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, gather, plain, within_range
 from pytest_specgate.gates.machine import excused
 from pytest_specgate.gates.parts import (
+    BAD_CLOCK,
     broken_environment,
     from_elsewhere,
+    half_shared,
     length_warning,
     not_stored,
     series_of,
     shared_series,
+    standing_clock,
     units,
 )
 from pytest_specgate.gates.shift import Both, difference, shift_from_stored
@@ -34,8 +37,10 @@ from pytest_specgate.suite.cases import Gate
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one latency gate. Raises NoVerdict where the metric was not measured, or not stored."""
     values = series_of(samples, gate.spec.metric, context.engine)
-    evidence = _evidence(gate, values, samples, context)
     requests = [v for series in values.values() for v in series]
+    if min(requests) < 0:
+        raise NoVerdict(f"{gate.spec.metric} is below zero: the clock ran backwards", BAD_CLOCK)
+    evidence = standing_clock(values) or _evidence(gate, values, samples, context)
     checks = broken_environment(gate, context)
     if not checks:
         checks = limit_checks(gate, evidence, _amount(gate, values, samples, context))
@@ -99,24 +104,32 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     if stored.place != context.place:
         return from_elsewhere(gate, stored)
     both = shared_series(samples, stored, gate.spec.metric)
-    if not both:
-        raise not_stored(gate, context)
+    if not half_shared(both, (p.series.get(gate.spec.metric) for p in samples.prompts)):
+        raise not_stored(gate, context, len(both))
     level = _statistic(gate.spec.statistic, [v for _, old in both.values() for v in old])
     amount = _amount(gate, {prompt: new for prompt, (new, _) in both.items()}, samples, context)
     if gate.spec.statistic in ("median", "mean"):
-        if min(v for pair in both.values() for series in pair for v in series) <= 0:
-            change: Evidence | CannotTell = CannotTell("a time is not positive", "a clock that resolves it")
-        else:
-            change = _centre_change(gate, both, samples, context)
         amount = Amount(amount.have if amount.unit == "rounds" else _rounds(both), "rounds")
-    else:
-        change = _tail_change(gate, both, context)
+    change = _unclocked(both) or _change(gate, both, samples, context)
     checks = drift_checks(gate, change, level, amount)
     return tuple(excused(gate, check, samples, stored, context) for check in checks)
 
 
 def _rounds(both: Both) -> int:
     return max(len(new) for new, _ in both.values())
+
+
+def _unclocked(both: Both) -> CannotTell | None:
+    """Why these times of two runs cannot be compared, if they cannot."""
+    if min(v for pair in both.values() for series in pair for v in series) <= 0:
+        return CannotTell("a time is not positive", "a clock that resolves it")
+    return standing_clock({prompt: new for prompt, (new, _) in both.items()})
+
+
+def _change(gate: Gate, both: Both, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:
+    if gate.spec.statistic in ("median", "mean"):
+        return _centre_change(gate, both, samples, context)
+    return _tail_change(gate, both, context)
 
 
 def _centre_change(gate: Gate, both: Both, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:

@@ -7,15 +7,14 @@ from statistics import fmean
 
 from pytest_specgate.gates.context import JudgeContext, Judged
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
-from pytest_specgate.gates.parts import from_elsewhere, not_stored, series_of, shared_series
+from pytest_specgate.gates.parts import from_elsewhere, half_shared, not_stored, series_of, shared_series
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.stats import paired, rates
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.suite.cases import Gate
+from pytest_specgate.suite.checks import ALWAYS_EXACT
 
-#: Bookkeeping is right or wrong whatever the sampling: never a matter of scatter.
-_ALWAYS_EXACT = frozenset({"token_accounting"})
 #: Values of 0 or 1: equal ones leave a binomial doubt, where equal scores leave none.
 _SHARES = frozenset({"exact_match"})
 
@@ -30,8 +29,8 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     before = None
     if stored is not None and gate.spec.compares:
         both = shared_series(samples, stored, metric)
-        if not both:
-            raise not_stored(gate, context)
+        if not half_shared(both, values):
+            raise not_stored(gate, context, len(both))
         before = _mean(old for _, old in both.values())
         checks += (
             from_elsewhere(gate, stored) if stored.place != context.place else _drift(gate, both, samples, context)
@@ -41,7 +40,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
 
 
 def _is_exact(gate: Gate, samples: Samples) -> bool:
-    return samples.greedy or gate.spec.metric in _ALWAYS_EXACT
+    return samples.greedy or gate.spec.metric in ALWAYS_EXACT
 
 
 def _mean(groups: Iterable[Sequence[float]]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import fmean
@@ -12,7 +12,10 @@ from pytest_specgate.gates.wording import all_undecided
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Check, PromptSamples, Samples, Stored
 from pytest_specgate.stats import paired
+from pytest_specgate.stats.limits import CannotTell
 from pytest_specgate.suite.cases import Gate
+
+BAD_CLOCK = "look at the clock of the engine's adapter"
 
 Values = Mapping[str, Sequence[float]]
 
@@ -24,7 +27,7 @@ def series_of(samples: Samples, metric: str, engine: str) -> dict[str, tuple[flo
         raise unmeasured(metric, engine, "remove the gate, or use an engine that gives it")
     for prompt, values in found.items():
         if not paired.sane(values):
-            raise NoVerdict(f"{metric} of {prompt} is not a finite number", "look at the clock of the engine's adapter")
+            raise NoVerdict(f"{metric} of {prompt} is not a finite number", BAD_CLOCK)
     return found
 
 
@@ -52,12 +55,28 @@ def shared_series(
     }
 
 
-def not_stored(gate: Gate, context: JudgeContext) -> NoVerdict:
-    """A baseline that lacks the metric is as good as none."""
+def half_shared(both: Sized, measured: Iterable[object]) -> bool:
+    """Whether the baseline has half of what was measured or more: a few prompts that are left are another question."""
+    return len(both) > 0 and 2 * len(both) >= sum(map(bool, measured))
+
+
+def not_stored(gate: Gate, context: JudgeContext, shared_prompts: int = 0) -> NoVerdict:
+    """A baseline that lacks the metric, or most of the prompts, is as good as none."""
     # A memory peak belongs to the whole run, everything else to prompts.
     whose = "" if gate.spec.info.family is Family.MEMORY else " of these prompts"
-    reason = f"the baseline for {context.case} holds no {gate.spec.metric}{whose}"
+    what = f"only {shared_prompts}" if shared_prompts else f"no {gate.spec.metric}"
+    reason = f"the baseline for {context.case} holds {what}{whose}"
     return NoVerdict(reason, f"record it: pytest --specgate-update {context.suite}")
+
+
+def standing_clock(values: Values) -> CannotTell | None:
+    """Times or ratios that are the same to the last digit in every round, or everywhere, come from no running clock."""
+    count = sum(map(len, values.values()))
+    if any(min(series) < max(series) for series in values.values()):
+        return None
+    if count == len(values) and (count == 1 or len({series[0] for series in values.values()}) > 1):
+        return None  # one round of one prompt, or of prompts that differ
+    return CannotTell(f"all {count} values repeat themselves to the last digit", "a clock that resolves one call")
 
 
 def from_elsewhere(gate: Gate, stored: Stored) -> tuple[Check, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from pytest_specgate.gates.parts import units
+from pytest_specgate.gates.parts import standing_clock, units
 from pytest_specgate.records import Interval, Samples
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
@@ -28,6 +28,8 @@ class Shift:
 
     def limits(self, alpha: float) -> Limits | CannotTell:
         """Hodges–Lehmann limits of the shift, widened for the noise of the stored medians."""
+        if trouble := standing_clock({"": self.values}):
+            return trouble
         limits = hodges_lehmann(self.values, alpha, alpha)
         if isinstance(limits, CannotTell):
             return limits

@@ -16,10 +16,12 @@ from pytest_specgate.gates.parts import (
     Units,
     broken_environment,
     from_elsewhere,
+    half_shared,
     length_warning,
     not_stored,
     series_of,
     shared_series,
+    standing_clock,
     units,
 )
 from pytest_specgate.gates.shift import difference, from_log, shift_from_stored
@@ -38,7 +40,7 @@ _SENSELESS = math.log(100)
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one speed-up gate. Raises NoVerdict where the metric was not measured, or not stored."""
     values = series_of(samples, gate.spec.metric, context.engine)
-    evidence = _evidence(gate, units(values, samples), context)
+    evidence = standing_clock(values) or _evidence(gate, units(values, samples), context)
     mean = from_log(fmean(map(fmean, values.values())))
     measured = evidence.failing if isinstance(evidence, Evidence) else Interval(mean, mean, mean)
     checks = broken_environment(gate, context)
@@ -56,10 +58,21 @@ def _evidence(gate: Gate, observed: Units, context: JudgeContext) -> Evidence | 
         else:
             limits = paired.within_prompts(observed.groups, alpha, alpha, observed.weights)
         if isinstance(limits, Limits) and limits.high - limits.low > 2 * _SENSELESS:
-            return CannotTell("so few pairs leave the ratio open by more than 100x either way", "more rounds")
+            return CannotTell(
+                "so few pairs leave the ratio open by more than 100x either way",
+                _for_sense(gate, observed, limits, alpha),
+            )
         return limits
 
     return gather(question, context, _ratio)
+
+
+def _for_sense(gate: Gate, observed: Units, limits: Limits, alpha: float) -> str:
+    """How much data would narrow such limits to what can be read."""
+    amount, groups = _amount(gate, observed), 1 if gate.spec.population else len(observed.groups)
+    half = (limits.high - limits.low) / 2
+    needed = samplesize.amount_for(amount.have, groups, half / _SENSELESS, alpha)
+    return f"about {needed} {amount.unit}"
 
 
 def _ratio(limits: Limits) -> Interval:
@@ -86,11 +99,13 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     if stored.place != context.place:
         return from_elsewhere(gate, stored)
     both = shared_series(samples, stored, gate.spec.metric)
-    if not both:
-        raise not_stored(gate, context)
+    if not half_shared(both, (p.series.get(gate.spec.metric) for p in samples.prompts)):
+        raise not_stored(gate, context, len(both))
     shift = shift_from_stored(both, samples)
     level = from_log(shift.level)
-    change = gather(shift.limits, context, lambda limits: difference(level, limits))
+    change = standing_clock({prompt: new for prompt, (new, _) in both.items()}) or gather(
+        shift.limits, context, lambda limits: difference(level, limits)
+    )
     checks = drift_checks(gate, change, level, Amount(shift.rounds, "rounds"))
     return tuple(not_by_stalls(gate, check, shift, context) for check in checks)
 

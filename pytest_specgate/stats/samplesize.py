@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_specgate.stats.laws import normal_above
+from pytest_specgate.stats.laws import normal_above, t_above
 
 #: Chance that a healthy build is cleared by the amount of data that the planner names.
 POWER = 0.95
 #: A signed-rank test needs this many times the pairs that a t test on normal data does, inverted.
 _RANK_EFFICIENCY = 0.95
+#: No more than this is ever asked for.
+_MOST = 10_000
 
 
 def resolvable_loss(scatter: float, pairs: int, factor: float, alpha: float) -> float:
@@ -30,6 +32,19 @@ def amount_to_decide(have: int, half_width: float, gap: float) -> int | None:
     if gap <= 0 or not math.isfinite(half_width):
         return None
     return max(have + 1, math.ceil(have * min(half_width / gap, 1e6) ** 2))
+
+
+def amount_for(have: int, groups: int, excess: float, alpha: float) -> int:
+    """How much of it would bring t limits that are ``excess`` times too wide to their width.
+
+    ``groups`` have ``have`` values each, and give ``have − 1`` degrees of freedom each: with few of them it is less
+    the noise that makes limits wide than not knowing it.
+    """
+    width = t_above(alpha, groups * (have - 1))
+    for more in range(have + 1, _MOST):
+        if t_above(alpha, groups * (more - 1)) * math.sqrt(have / more) * excess <= width:
+            return more
+    return _MOST
 
 
 def scatter_of(values: Sequence[float]) -> float:

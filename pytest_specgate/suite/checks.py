@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from pytest_specgate.metrics import Family
 from pytest_specgate.suite.cases import Case, Gate
 
+#: Bookkeeping is right or wrong whatever the sampling: never a matter of scatter.
+ALWAYS_EXACT = frozenset({"token_accounting"})
+
 
 def statistical(gate: Gate, *, greedy: bool) -> int:
     """Demands of the gate that carry sampling error: exact comparisons draw on no budget.
@@ -14,7 +17,9 @@ def statistical(gate: Gate, *, greedy: bool) -> int:
     A drop of a speed-up is judged twice, by the typical pair and by what stalls.
     """
     family = gate.spec.info.family
-    if family is Family.MEMORY or (greedy and family in (Family.ACCEPTANCE, Family.OUTPUT)):
+    if gate.spec.metric in ALWAYS_EXACT or family is Family.MEMORY:
+        return 0
+    if greedy and family in (Family.ACCEPTANCE, Family.OUTPUT):
         return 0
     twice = family is Family.SPEEDUP and gate.spec.max_drop is not None
     return twice + sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))

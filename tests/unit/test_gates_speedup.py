@@ -128,7 +128,7 @@ def test_the_population_question_needs_prompts_that_agree() -> None:
         ([[0.5], [0.6]], "speedup: one round has no scatter to judge by; needed: 2 rounds"),
         (
             [[0.5, 0.9]],
-            "speedup: so few pairs leave the ratio open by more than 100x either way; needed: more rounds",
+            "speedup: so few pairs leave the ratio open by more than 100x either way; needed: about 3 rounds",
         ),
     ],
 )
@@ -152,12 +152,6 @@ def test_too_few_pairs_for_a_drift_say_how_many_would_do() -> None:
 
     assert said.outcome is Outcome.INCONCLUSIVE
     assert said.reason == "speedup: 2 pairs cannot reach an error of 0.001; needed: 10 pairs"
-
-
-def test_equal_samples_are_judged() -> None:
-    said = verdict(gate("speedup", limit=">=1.5x"), samples({"speedup": [[math.log(2)] * 4] * 4}))
-
-    assert (said.outcome, said.reason) == (Outcome.PASS, "speedup 2.000x [2.000x, 2.000x] keeps the limit >=1.5x")
 
 
 def test_a_value_that_is_no_number_is_an_error() -> None:

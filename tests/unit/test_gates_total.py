@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_specgate.errors import Location
-from pytest_specgate.gates import JudgeContext, judge_once
+from pytest_specgate.gates import JudgeContext, Seen, judge
 from pytest_specgate.metrics import METRICS, STATISTICS, Family, Unit
 from pytest_specgate.records import Counts, Outcome, Place, PromptSamples, Samples, Stored
 from pytest_specgate.suite.cases import Gate
@@ -69,6 +70,29 @@ def runs(draw: st.DrawFn, metric: str, *, greedy: bool) -> Samples:
     return Samples("e::c", greedy, tuple(prompts), scalars)
 
 
+def seen(now: Samples) -> list[Seen]:
+    """The run after one round, after two, and after all."""
+    rounds = max((len(series) for prompt in now.prompts for series in prompt.series.values()), default=1)
+    return [Seen(look, first(look, now)) for look in sorted({1, 2, rounds}) if look <= rounds]
+
+
+def first(rounds: int, of: Samples) -> Samples:
+    prompts = [
+        replace(p, series={name: s[:rounds] for name, s in p.series.items()}, counts=p.counts[:rounds])
+        for p in of.prompts
+    ]
+    return replace(of, prompts=tuple(prompts))
+
+
+def impossible(gate: Gate, now: Samples) -> bool:
+    """Whether the first round holds a number that no clock and no count shows."""
+    values = [prompt.series[gate.spec.metric][0] for prompt in now.prompts]
+    if gate.spec.info.family is Family.LATENCY and min(values) < 0:
+        return True
+    timed = gate.spec.info.family in {Family.SPEEDUP, Family.LATENCY, Family.OUTPUT}
+    return timed and not all(map(math.isfinite, values))
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_judging_always_answers(data: st.DataObject) -> None:
@@ -77,12 +101,14 @@ def test_judging_always_answers(data: st.DataObject) -> None:
     place = data.draw(st.sampled_from([HERE, ELSEWHERE]))
     before = data.draw(st.none() | runs(gate.spec.metric, greedy=greedy))
     stored = None if before is None else Stored(place, {}, {}, "2030-01-01", before)
-    looks = data.draw(st.sampled_from([1, 4]))
-    context = JudgeContext("a", "e::c", "e", 0.001, HERE, dt.date(2030, 1, 1), looks=looks)
+    looks = data.draw(st.sampled_from([[Seen(4, now)], seen(now)]))
+    context = JudgeContext("a", "e::c", "e", 0.001, HERE, dt.date(2030, 1, 1), looks=len(looks))
 
-    verdict = judge_once(gate, now, stored, context)
+    verdict = judge(gate, looks, stored, context)
 
     assert verdict.outcome in Outcome
+    if impossible(gate, now):
+        assert verdict.outcome is Outcome.ERROR
     assert verdict.reason
     assert "\n" not in verdict.reason
     for found in (verdict.measured, verdict.baseline, *(check.interval for check in verdict.checks)):
