@@ -7,7 +7,7 @@ often, and so is its failure.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.lock import alone_on
 from pytest_specgate.measure.memory import measure_memory
+from pytest_specgate.measure.nvml import processes_by_gpu
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
@@ -85,6 +86,7 @@ class SuiteSession:
     _running: Engine | None = None
     _results: dict[str, CaseResult | SpecgateError] = field(default_factory=dict)
     _broken: SpecgateError | None = None
+    _gpus_before: Mapping[str, frozenset[int]] | None = None
 
     def case(self, case: Case) -> CaseResult:
         """Measure the case, or return what came of it before. Raises the SpecgateError that stopped it, every time."""
@@ -217,6 +219,7 @@ class SuiteSession:
         if self._running is None:
             engine = create(self._engine_context())
             self.settings.progress(f"{self.engine}: starting")
+            self._gpus_before = processes_by_gpu()
             try:
                 engine.start()
             except SpecgateError as error:
@@ -258,7 +261,8 @@ class SuiteSession:
             return interim.open_gates(case, seen, self._compared_with(found), self._context(so_far))
 
         looks = rounds_to_record(case, self._rounds) if recording else doubling(self._rounds)
-        return Plan(looks, self.suite.spec.measure.warmup, seconds, still_open, self.settings.progress)
+        warmup, tell = self.suite.spec.measure.warmup, self.settings.progress
+        return Plan(looks, warmup, seconds, still_open, tell, self._gpus_before)
 
     def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
         try:

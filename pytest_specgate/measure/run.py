@@ -7,7 +7,7 @@ and ends with none. It raises what engines raise; a trace that contradicts itsel
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.engines.base import Engine
@@ -32,7 +32,7 @@ class Plan:
 
     ``still_open`` sees what was measured so far at each of the ``looks``, and says in words what is not decided yet;
     measuring ends when nothing is, or when the next round would not fit into ``budget_seconds``, of which warming up
-    and a second chance are part.
+    and a second chance are part. ``gpus_before`` are the processes on each GPU from before the engine started.
     """
 
     looks: Looks
@@ -40,6 +40,7 @@ class Plan:
     budget_seconds: float | None
     still_open: Callable[[Sequence[Pair], Sequence[Finding]], Sequence[str]]
     progress: Callable[[str], None]
+    gpus_before: Mapping[str, frozenset[int]] | None = None
 
 
 def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
@@ -102,6 +103,9 @@ def _warm_up(engine: Engine, case: Case, least: int) -> None:
     dialogue = Dialogue(case)
     first_block = next(blocks(case.scenario.conversations, case.concurrency))
     requests = [dialogue.request(conversation, 0) for conversation in first_block]
+    if str(engine.subject().get("device", "")).startswith("cuda"):
+        # What the longest prompts need is fetched from the device once, and not while anything is timed.
+        _run_longest(engine, case, dialogue)
     for arm in Arm:
         fastest = float("inf")
         for call in range(max(least, WARMUP_PATIENCE)):
@@ -112,10 +116,17 @@ def _warm_up(engine: Engine, case: Case, least: int) -> None:
                 break
 
 
+def _run_longest(engine: Engine, case: Case, dialogue: Dialogue) -> None:
+    longest = sorted(case.scenario.conversations, key=lambda conversation: -max(map(len, conversation.turns)))
+    requests = [dialogue.request(conversation, 0) for conversation in longest[: case.concurrency]]
+    for arm in Arm:
+        engine.generate(requests, arm)
+
+
 def _observe(
     engine: Engine, case: Case, plan: Plan, started: float
 ) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...]]:
-    with Monitor(engine.subject()) as monitor:
+    with Monitor(engine.subject(), plan.gpus_before) as monitor:
 
         def findings(pairs: list[Pair]) -> tuple[Finding, ...]:
             return examine(Observed(pairs, monitor.readings()))
