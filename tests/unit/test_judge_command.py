@@ -58,6 +58,20 @@ def test_the_verdict_is_the_one_of_the_run(tmp_path: Path) -> None:
     assert report.exit_status == 1
 
 
+def test_secrets_of_this_environment_are_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path)
+    write(tmp_path, {**STRICTER, "waive": {"reason": "as correct-horse says", "until": "2999-01-01"}})
+    monkeypatch.setenv("MY_PASSWORD", "correct-horse")
+
+    assert main(["judge", "report.json"]) == 0
+
+    out = capsys.readouterr().out
+    assert "correct-horse" not in out
+    assert "as ******** says" in out
+
+
 def test_a_softened_failure_and_a_new_gate(tmp_path: Path) -> None:
     stored(tmp_path)
     write(tmp_path, {**STRICTER, "on_fail": "warn"}, {"metric": "exact_match", "limit": "==100%"})
