@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-
-import numpy as np
+from statistics import fmean
 
 from pytest_specgate.gates.context import JudgeContext
 from pytest_specgate.gates.shift import Shift, from_log
@@ -20,7 +18,7 @@ def not_by_stalls(gate: Gate, check: Check, shift: Shift, context: JudgeContext)
     Then it fails if outliers are on the candidate arm's side alone, beyond chance; else it stays open.
     """
     level = from_log(shift.level)
-    drop = -math.expm1(float(np.mean(shift.values)))
+    drop = 1 - from_log(fmean(shift.values))
     if check.outcome is not Outcome.PASS or check.kind != "max_drop" or gate.spec.max_drop is None:
         return check
     if drop * level <= gate.spec.max_drop.of(level):

@@ -268,3 +268,10 @@ def test_no_look_is_an_error() -> None:
 
     assert (said.outcome, said.reason) == (Outcome.ERROR, "no round was measured")
     assert said.advice == "raise measure.rounds"
+
+
+def test_a_ratio_beyond_all_floats_is_no_exception() -> None:
+    now = samples({"speedup": [[800.0 + value for value in row] for row in spread(LEVEL)]})
+
+    assert judged(DROP, now).outcome is Outcome.PASS
+    assert judged(gate("speedup", max_rise="5%"), now).outcome is Outcome.FAIL
