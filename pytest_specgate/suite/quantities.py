@@ -1,0 +1,38 @@
+"""The kinds of value that a suite is written in, each with its JSON Schema: names, numbers, sizes, times, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from pytest_specgate import units
+from pytest_specgate.metrics import METRICS
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=60)]
+
+# Strict, for pydantic would otherwise take "4", 4.0 and even true for a number, and 1 for a boolean.
+Whole = Annotated[int, Field(strict=True)]
+Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Flag = Annotated[bool, Field(strict=True)]
+
+_NUMBER = r"[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?"
+
+
+def _written(pattern: str, number: str | None = None, **bounds: float) -> WithJsonSchema:
+    """The JSON Schema of a quantity: a string of this pattern, or a bare number where one is taken."""
+    text: dict[str, Any] = {"type": "string", "pattern": pattern}
+    return WithJsonSchema({"anyOf": [text, {"type": number, **bounds}]} if number else text)
+
+
+Bytes = Annotated[int, _written(rf"^\s*{_NUMBER}\s*([kKmMgGtT][iI]?)?[bB]?\s*$", "integer", minimum=1)]
+Seconds = Annotated[
+    float, _written(rf"^\s*{_NUMBER}\s*(ns|us|µs|ms|s|min|h)\s*$", "number", exclusiveMinimum=0)
+]
+Limit = Annotated[units.Limit, _written(r"^\s*((>=|<=|==)\s*\S.*|\S.*\.\.\s*\S.*)$")]
+Allowance = Annotated[units.Allowance, _written(r"^\s*[0-9.][^+]*(\+[^+]+)*$", "number", minimum=0)]
+MetricName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]
+Packages = Annotated[
+    tuple[str, ...],
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
