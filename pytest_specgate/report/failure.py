@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from pytest_specgate.records import Check, Look, Measurement, Pair, Verdict
+from pytest_specgate.records import Check, Look, Measurement, Verdict
+from pytest_specgate.report.divergence import partings
 from pytest_specgate.report.escape import visible
 from pytest_specgate.report.terminal import shown
 
-_AROUND = 60
 _INDENT = "  "
 
 
@@ -49,23 +49,11 @@ def _look(look: Look) -> str:
 
 
 def _divergence(measurement: Measurement) -> Iterator[tuple[int, str]]:
-    for pair in measurement.pairs:
-        if pair.reference.token_ids != pair.candidate.token_ids:
-            yield from _parting(pair)
-            return
-
-
-def _parting(pair: Pair) -> Iterator[tuple[int, str]]:
     """Where the first differing prompt's texts part, with what stands around."""
-    one, other = pair.reference, pair.candidate
-    token, character = _common(one.token_ids, other.token_ids), _common(one.text, other.text)
-    around = slice(max(0, character - _AROUND), character + _AROUND)
-    yield 1, f"first divergence: {pair.prompt}, output token {token + 1}"
-    for trace in (one, other):
-        found = f"id {trace.token_ids[token]}" if token < trace.output_tokens else "ends"
-        yield 2, f"{trace.arm.value} ({found}): {trace.text[around]}"
-
-
-def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """Length of the common beginning."""
-    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    parting = next(partings(measurement), None)
+    if parting is None:
+        return
+    yield 1, f"first divergence: {parting.prompt}, output token {parting.number}"
+    for side in parting.sides:
+        found = "ends" if side.token is None else f"id {side.token}"
+        yield 2, f"{side.arm} ({found}): {parting.common}{side.text}"

@@ -8,7 +8,7 @@ from pytest_specgate.records import Arm, MemoryReading
 
 #: Where a peak is looked for, best first. A ratio takes both arms from one source: NVML counts the CUDA context and
 #: the allocator does not.
-_SOURCES: Mapping[str, tuple[str, ...]] = {
+SOURCES: Mapping[str, tuple[str, ...]] = {
     "vram": ("max_process_vram", "max_reserved"),
     "host_memory": ("host_rss",),
 }
@@ -18,7 +18,7 @@ def scalars(memory: Mapping[Arm, MemoryReading]) -> dict[str, float]:
     """``vram``, ``vram_ratio``, ``host_memory`` and ``host_memory_ratio`` as far as the arms tell them."""
     found: dict[str, float] = {}
     candidate, reference = memory.get(Arm.CANDIDATE), memory.get(Arm.REFERENCE)
-    for name, sources in _SOURCES.items():
+    for name, sources in SOURCES.items():
         source = next((s for s in sources if _peak(candidate, s)), None)
         if source is not None:
             found[name] = float(_peak(candidate, source))

@@ -1,0 +1,100 @@
+"""Acceptance by position in the draft and by position in the context, each conversation counted as one.
+
+Tokens of one text are accepted or refused together, so limits come from the scatter between conversations. A greedy
+engine repeats itself, and its rounds of measuring after the first add nothing: the first alone is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_specgate.records import Measurement, Pair, Round
+from pytest_specgate.report.numbers import TAIL, Estimate, estimate
+from pytest_specgate.stats.limits import CannotTell
+from pytest_specgate.stats.rates import decay_slope, pooled_rate
+
+_Event = tuple[int, int, int]  # bin, hits, trials
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of ``trials`` at one position: a draft position from 1, or a context from this many tokens on."""
+
+    position: int
+    trials: int
+    share: Estimate
+
+
+def by_draft_position(measurement: Measurement) -> list[Share]:
+    """Accepted at draft position i ÷ rounds that drafted position i; nothing where the engine tells no rounds."""
+    return _shares(measurement, _drafted)
+
+
+def by_context(measurement: Measurement) -> list[Share]:
+    """Accepted ÷ tested by doublings of the context (prompt and output so far), from 1, 2, 4, 8, ... tokens on."""
+    found = _shares(measurement, _in_context)
+    return [Share(2**one.position, one.trials, one.share) for one in found]
+
+
+def decay(measurement: Measurement) -> Estimate | None:
+    """Change of the conditional acceptance per doubling of the context, within conversations."""
+    names, doublings, counted = list[str](), list[float](), list[tuple[float, float]]()
+    for pair in _counted(measurement):
+        for context, one in _whole(pair):
+            names.append(pair.cluster)
+            doublings.append(math.log2(context))
+            counted.append((one.accepted, one.tested))
+    if not names:
+        return None
+    return estimate(decay_slope(names, doublings, counted, TAIL))
+
+
+def _shares(measurement: Measurement, events: Callable[[Pair], Iterable[_Event]]) -> list[Share]:
+    bins: dict[int, dict[str, list[int]]] = {}
+    for pair in _counted(measurement):
+        for place, hits, trials in events(pair):
+            counted = bins.setdefault(place, {}).setdefault(pair.cluster, [0, 0])
+            counted[0] += hits
+            counted[1] += trials
+    return [share for place in sorted(bins) if (share := _share(place, list(bins[place].values()))) is not None]
+
+
+def _share(place: int, counted: Sequence[Sequence[int]]) -> Share | None:
+    hits, trials = sum(c[0] for c in counted), sum(c[1] for c in counted)
+    if not trials:
+        return None
+    limits = pooled_rate([c[0] for c in counted], [c[1] for c in counted], TAIL, TAIL)
+    found = estimate(limits, hits / trials)
+    if found is None:
+        return None
+    if isinstance(limits, CannotTell) or found.low is None or found.high is None:
+        return Share(place, trials, found)
+    return Share(place, trials, Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0)))
+
+
+def _counted(measurement: Measurement) -> Iterator[Pair]:
+    first = min((pair.round for pair in measurement.pairs), default=0)
+    for pair in measurement.pairs:
+        if pair.candidate.rounds is not None and (pair.round == first or not measurement.greedy):
+            yield pair
+
+
+def _whole(pair: Pair) -> Iterator[tuple[int, Round]]:
+    """(context at its start, round) of every round that drafted something and was not cut short."""
+    context = pair.candidate.prompt_tokens + pair.candidate.prefill_tokens
+    for one in pair.candidate.rounds or ():
+        if one.drafted and one.accepted + 1 == one.emitted and context > 0:
+            yield context, one
+        context += one.emitted
+
+
+def _drafted(pair: Pair) -> Iterator[_Event]:
+    for _, one in _whole(pair):
+        yield from ((place + 1, int(one.accepted > place), 1) for place in range(one.drafted))
+
+
+def _in_context(pair: Pair) -> Iterator[_Event]:
+    for context, one in _whole(pair):
+        yield int(math.log2(context)), one.accepted, one.tested
