@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.model import EngineSpec
 
@@ -67,3 +68,18 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Free everything; may be called twice."""
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """What an engine with :attr:`Capability.LOGITS` can do besides: say what its target thinks of a text."""
+
+    def score(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
+    ) -> list[Scores]:
+        """Return the target's logits on each text, as answer to the request at the same place, in order.
+
+        The texts (none is empty) are teacher-forced through the target alone. ``width`` is how many output tokens
+        one forward reads, a text at a time on its cache: 1 is as plain decoding reads, k+1 as verification does.
+        None leaves it to the engine, which batches for speed. Raises EngineError, OutOfMemory.
+        """

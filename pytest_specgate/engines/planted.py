@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from pytest_specgate.engines.base import Engine, EngineContext
+from pytest_specgate.engines.base import Engine, EngineContext, Scorer
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
+from pytest_specgate.logits import Scores
 from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Arm, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
 from pytest_specgate.suite.model import EngineSpec
@@ -112,6 +113,14 @@ class Planted:
         # simulated clock takes next to no time here, and is delayed on its own clock alone.
         time.sleep(self._plant.size * (time.perf_counter() - begin))
         return [stretched(trace, 1 + self._plant.size) for trace in traces]
+
+    def score(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
+    ) -> list[Scores]:
+        """Return the wrapped engine's logits; asked for only where that engine has them."""
+        if not isinstance(self._inner, Scorer):
+            raise EngineError(self._name, "the wrapped engine cannot score texts", "remove greedy_exactness")
+        return self._inner.score(requests, texts, width)
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return what the wrapped engine knows."""

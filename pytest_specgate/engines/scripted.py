@@ -17,7 +17,9 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.scripted_logits import scores
 from pytest_specgate.errors import EngineError, OutOfMemory
+from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
 from pytest_specgate.units import did_you_mean
 
@@ -31,27 +33,19 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "interrupt": "generation raises KeyboardInterrupt, as Ctrl-C would",
         "bad_trace": "the first round claims more accepted than tested tokens",
         "diverge": "one token in the middle of the output differs",
+        "tie": "one token in the middle differs, and the target scores both nearly alike",
         "truncate": "the output ends after half of its tokens",
         "overrun": "one token follows the end of the output",
         "nan": "logits are not numbers, and a greedy decoder takes token 0 every time",
         "no_rounds": "the engine cannot tell rounds",
+        "no_logits": "the engine cannot score texts",
         "never_drafts": "every round drafts nothing",
         "drift": "both arms become 2 % slower with every call, as a throttled machine does",
     }
 )
 _WORDS = (
-    "the",
-    "draft",
-    "model",
-    "proposes",
-    "four",
-    "tokens",
-    "and",
-    "target",
-    "keeps",
-    "what",
-    "it",
-    "would",
+    *("the", "draft", "model", "proposes", "four", "tokens"),
+    *("and", "target", "keeps", "what", "it", "would"),
 )
 _EOS = 2
 _FIRST_WORD = 10
@@ -96,6 +90,8 @@ class ScriptedEngine:
             can.add(Capability.ROUNDS)
         if self._script.batch:
             can.add(Capability.BATCH)
+        if self._script.fault != "no_logits":
+            can.add(Capability.LOGITS)
         self.capabilities: frozenset[Capability] = frozenset(can)
 
     def start(self) -> None:
@@ -115,6 +111,18 @@ class ScriptedEngine:
         traces = [self._trace(request, arm, begin) for request in requests]
         self._now_ns = max(trace.chunks[-1].t_ns for trace in traces) + 1_000
         return traces
+
+    def score(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
+    ) -> list[Scores]:
+        """Return logits by which every word that the reference arm says is the target's choice."""
+        return [self._scores(request, text, width) for request, text in zip(requests, texts)]
+
+    def _scores(self, request: Request, text: tuple[int, ...], width: int | None) -> Scores:
+        said = self._said(request, "none")
+        choices = [(token, _next_word(token)) for token in (*said, *(_EOS,) * (len(text) - len(said)))]
+        tied = self._fault(request, Arm.CANDIDATE) == "tie"
+        return scores(text, choices, _middle(said) if tied else None, width, request.prompt)
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return the scripted peak, the larger one where both arms are named."""
@@ -140,14 +148,13 @@ class ScriptedEngine:
         self._calls += 1
         fault = self._fault(request, arm)
         _misbehave(fault, self._name, request.prompt)
-        text_seed = zlib.crc32(request.prompt.encode()) + request.sampling.seed
-        ids = _output(text_seed, self._script.tokens, request.max_tokens, fault)
+        ids = self._said(request, fault)
         per_token = self._seconds_per_token(request, arm)
         rounds: tuple[Round, ...] | None = None
         if arm is Arm.REFERENCE:
             chunks = tuple(Chunk(begin + int(1e9 * per_token * n), 1) for n in range(1, len(ids) + 1))
         else:
-            rounds = _rounds(self._script, fault, text_seed, len(ids))
+            rounds = _rounds(self._script, fault, _seed(request), len(ids))
             rounds = _timed(rounds, begin, per_token)
             chunks = tuple(Chunk(r.t_ns, r.emitted) for r in rounds)
         return Trace(
@@ -163,6 +170,10 @@ class ScriptedEngine:
             max_tokens=request.max_tokens,
             eos_ids=(_EOS,),
         )
+
+    def _said(self, request: Request, fault: str) -> tuple[int, ...]:
+        tokens = request.max_tokens + 1 if request.ignore_eos else self._script.tokens
+        return _output(_seed(request), tokens, request.max_tokens, fault)
 
     def _fault(self, request: Request, arm: Arm) -> str:
         strikes = arm is Arm.CANDIDATE and self._script.fail_on in {"", request.prompt}
@@ -213,6 +224,10 @@ def _misbehave(fault: str, engine: str, prompt: str) -> None:
         raise KeyboardInterrupt
 
 
+def _seed(request: Request) -> int:
+    return zlib.crc32(request.prompt.encode()) + request.sampling.seed
+
+
 def _random(seed: str | int) -> random.Random:
     return random.Random(seed)
 
@@ -228,14 +243,21 @@ def _output(seed: int, tokens: int, budget: int, fault: str) -> tuple[int, ...]:
     ids = ids[:budget]
     if fault == "nan":
         return (0,) * budget
-    if fault == "diverge":
-        middle = (len(ids) - 1) // 2
-        ids[middle] = _FIRST_WORD + (ids[middle] - _FIRST_WORD + 1) % len(_WORDS)
+    if fault in {"diverge", "tie"}:
+        ids[_middle(ids)] = _next_word(ids[_middle(ids)])
     if fault == "truncate":
         ids = [*ids[: max(1, len(ids) // 2 - 1)], _EOS]
     if fault == "overrun":
         ids.append(_FIRST_WORD)
     return tuple(ids)
+
+
+def _middle(ids: Sequence[int]) -> int:
+    return (len(ids) - 1) // 2
+
+
+def _next_word(token: int) -> int:
+    return _FIRST_WORD + (token - _FIRST_WORD + 1) % len(_WORDS)
 
 
 def _rounds(script: Script, fault: str, seed: int, total: int) -> tuple[Round, ...]:

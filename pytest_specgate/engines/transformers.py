@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
+from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.model import Method
 
@@ -29,7 +30,9 @@ _log = logging.getLogger("pytest_specgate")
 class TransformersEngine:
     """The engine protocol over Hugging Face transformers."""
 
-    capabilities: frozenset[Capability] = frozenset({Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING})
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS}
+    )
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -141,6 +144,20 @@ class TransformersEngine:
         if made.kv_cache is not None:
             self._kv_cache = max(self._kv_cache or 0, made.kv_cache)
         return made.trace
+
+    def score(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
+    ) -> list[Scores]:
+        """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says."""
+        from pytest_specgate.engines.hf import scoring
+        from pytest_specgate.engines.hf.failures import translated
+
+        target = self._started()
+        scoring.refuse_processed(target.model, self._name)
+        with translated(self._name, "scoring failed"):
+            encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
+            named = [(r.prompt, tuple(ids), text) for r, ids, text in zip(requests, encoded, texts)]
+            return scoring.score(target.model, named, width, self._name)
 
     def _refuse_pruned_draft(self, request: Request) -> None:
         """For sampling with two vocabularies transformers cuts the draft's head down, in place and for good."""

@@ -1,0 +1,158 @@
+"""A text's logits under the target, teacher-forced, with bounded memory.
+
+Only four numbers per position leave the device; full rows of logits exist for :data:`MOST_BYTES` at a time. Texts are
+scored whole, several in one forward (padded on the right, where a causal model does not look), or on a key-value cache
+in forwards of a given number of tokens: one is how plain decoding reads, k+1 how verification does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pytest_specgate.errors import EngineError
+from pytest_specgate.logits import Scores
+
+T = TypeVar("T")
+
+#: Rows of logits that one forward may make, in bytes of float32.
+MOST_BYTES = 1 << 28
+
+#: Settings of a checkpoint that change which token is the highest, each with the values that do not.
+_PROCESSORS: Mapping[str, tuple[object, ...]] = {
+    "repetition_penalty": (None, 1.0),
+    "no_repeat_ngram_size": (None, 0),
+    "bad_words_ids": (None,),
+    "suppress_tokens": (None,),
+    "begin_suppress_tokens": (None,),
+    "sequence_bias": (None,),
+    "min_length": (None, 0),
+    "min_new_tokens": (None, 0),
+    "forced_eos_token_id": (None,),
+}
+
+#: (prompt's name, ids of the prompt, ids of the text).
+Text = tuple[str, tuple[int, ...], tuple[int, ...]]
+#: best, best_ids, runner_up, emitted.
+_Rows = tuple[list[float], list[int], list[float], list[float]]
+
+
+def refuse_processed(model: Any, engine: str) -> None:
+    """Raise EngineError where the checkpoint's own settings change the logits before a token is chosen."""
+    for name, plain in _PROCESSORS.items():
+        value = getattr(model.generation_config, name, None)
+        if value not in plain:
+            what = f"the target's generation config sets {name}: {value}, so its choice is not the highest logit"
+            raise EngineError(engine, what, f"remove {name} from generation_config.json, or the gate")
+
+
+def score(model: Any, texts: Sequence[Text], width: int | None, engine: str) -> list[Scores]:
+    """Scores in the order of the texts. Raises EngineError for ids beyond the model's and logits that are no numbers.
+
+    ``width`` tokens a forward, one text at a time; None is as many of each as the memory bound takes.
+    """
+    import torch
+
+    rows = int(model.config.get_text_config().vocab_size)
+    for prompt, _, output in texts:
+        if wrong := [i for i in output if not 0 <= i < rows]:
+            what = f"{prompt}: the text holds token id {wrong[0]}, and the target scores ids up to {rows - 1}"
+            raise EngineError(engine, what, "decode with the target's own vocabulary")
+    most = max(1, MOST_BYTES // (4 * rows))
+    found: dict[int, Scores] = {}
+    with torch.inference_mode():
+        for group in [[i] for i in range(len(texts))] if width else _groups(texts, most):
+            chosen = [texts[i] for i in group]
+            if width or len(chosen[0][2]) > most:
+                made = [_stepwise(model, chosen[0], width or most)]
+            else:
+                made = _together(model, chosen)
+            for i, numbers in zip(group, made):
+                found[i] = _finite(numbers, texts[i][0], engine)
+    return [found[i] for i in range(len(texts))]
+
+
+def _groups(texts: Sequence[Text], most: int) -> Iterator[list[int]]:
+    """Texts of like length together, so that little is padded; at most ``most`` rows of logits each."""
+    group: list[int] = []
+    for i in sorted(range(len(texts)), key=lambda i: (len(texts[i][1]) + len(texts[i][2]), i)):
+        if group and (len(group) + 1) * _kept([texts[j] for j in (*group, i)]) > most:
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
+def _kept(texts: Sequence[Text]) -> int:
+    """Positions, counted from the end of the longest, that hold every output token's logits."""
+    longest = max(len(prompt) + len(output) - 1 for _, prompt, output in texts)
+    return longest - min(len(prompt) for _, prompt, _ in texts) + 1
+
+
+def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
+    import torch
+
+    # The last token of a text is scored by the row before it and need not be read.
+    inputs = [prompt + output[:-1] for _, prompt, output in texts]
+    longest = max(map(len, inputs))
+    ids = torch.tensor([row + (0,) * (longest - len(row)) for row in inputs], device=model.device)
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in inputs], device=model.device)
+    kept = min(_kept(texts), longest)
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **_keep(model, kept)).logits
+    before = longest - logits.shape[1]
+    found = []
+    for number, (_, prompt, output) in enumerate(texts):
+        first = len(prompt) - 1 - before
+        found.append(_reduced(logits[number, first : first + len(output)], output))
+    return found
+
+
+def _stepwise(model: Any, text: Text, width: int) -> _Rows:
+    import torch
+
+    _, prompt, output = text
+    begin = torch.tensor([prompt], device=model.device)
+    out = model(input_ids=begin, use_cache=True, **_keep(model, 1))
+    parts = [_reduced(out.logits[0, -1:], output[:1])]
+    for at in range(0, len(output) - 1, width):
+        block = output[at : min(at + width, len(output) - 1)]
+        ids = torch.tensor([block], device=model.device)
+        out = model(input_ids=ids, past_key_values=out.past_key_values, use_cache=True)
+        parts.append(_reduced(out.logits[0], output[at + 1 : at + 1 + len(block)]))
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[_Rows]) -> _Rows:
+    best, best_ids, runner_up, emitted = zip(*parts)
+    return _flat(best), _flat(best_ids), _flat(runner_up), _flat(emitted)
+
+
+def _flat(lists: Iterable[list[T]]) -> list[T]:
+    return [item for one in lists for item in one]
+
+
+def _keep(model: Any, positions: int) -> dict[str, int]:
+    """How to ask for the last logits only; a model that cannot be asked makes them all."""
+    known = "logits_to_keep" in inspect.signature(model.forward).parameters
+    return {"logits_to_keep": positions} if known else {}
+
+
+def _reduced(rows: Any, output: Sequence[int]) -> _Rows:
+    import torch
+
+    top = rows.topk(2, dim=-1)
+    emitted = rows.gather(-1, torch.tensor(output, device=rows.device)[:, None])[:, 0]
+    best, runner_up = top.values.double().unbind(-1)
+    return best.tolist(), top.indices[:, 0].tolist(), runner_up.tolist(), emitted.double().tolist()
+
+
+def _finite(rows: _Rows, prompt: str, engine: str) -> Scores:
+    for position, numbers in enumerate(zip(*rows)):
+        if not all(map(math.isfinite, numbers)):
+            what = f"{prompt}: the target's logits at output token {position + 1} are not finite numbers"
+            raise EngineError(engine, what, "look at the target's weights and dtype: float16 overflows at 65504")
+    best, best_ids, runner_up, emitted = rows
+    return Scores(tuple(best), tuple(best_ids), tuple(runner_up), tuple(emitted))
