@@ -1,0 +1,129 @@
+"""A key-value cache of fixed size that rows of different lengths share, written in place and rolled back by forgetting.
+
+Keys and values of a layer are ``[slots, heads, capacity, head size]``, allocated once. A forward writes a block of new
+tokens where its :class:`Span` says, each row at its own position. Nothing is ever removed: a row's length is the
+caller's knowledge, what lies beyond it is hidden by the mask of the next forward and overwritten by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where ``width`` new tokens per row go: row ``i`` is slot ``first + i`` and begins at ``starts[i]``."""
+
+    starts: tuple[int, ...]
+    width: int
+    first: int = 0
+
+    @property
+    def slots(self) -> slice:
+        """The slots of the block."""
+        return slice(self.first, self.first + len(self.starts))
+
+    @property
+    def length(self) -> int:
+        """Tokens that the longest row holds once the block is written."""
+        return max(self.starts) + self.width
+
+    @property
+    def aligned(self) -> bool:
+        """Whether all rows begin at one position."""
+        return min(self.starts) == max(self.starts)
+
+    def positions(self, device: Any) -> Tensor:
+        """The tokens' positions, ``[rows, width]``."""
+        ahead = torch.arange(self.width, device=device)
+        return torch.tensor(self.starts, device=device)[:, None] + ahead
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers ships no types
+    """One layer's keys and values; its tensors are made at the first write, when their sizes are known."""
+
+    is_compileable = False
+    is_croppable = False
+    is_sliding = False  # a sliding layer keeps all its tokens too, its window is in the mask
+
+    def __init__(self, slots: int, capacity: int) -> None:
+        super().__init__()
+        self._slots, self._capacity = slots, capacity
+        self._span = Span((0,), 0)
+        self._places: Tensor | None = None
+
+    def aim(self, span: Span, places: Tensor | None) -> None:
+        """Say where the next block goes; ``places`` are its positions ``[rows, width]``, None for aligned rows."""
+        self._span, self._places = span, places
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Allocate. Zeroed, for what a mask hides must still be a number."""
+        self.keys, self.values = self._room(key_states), self._room(value_states)
+        self.is_initialized = True
+
+    def _room(self, states: Tensor) -> Tensor:
+        return states.new_zeros(self._slots, states.shape[1], self._capacity, states.shape[3])
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Write ``[rows, heads, width, head size]`` and return all that these rows hold so far."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        return self._write(self.keys, key_states), self._write(self.values, value_states)
+
+    def _write(self, store: Tensor, states: Tensor) -> Tensor:
+        span = self._span
+        rows = store[span.slots]
+        if self._places is None:
+            start = span.starts[0]
+            rows[:, :, start : start + span.width] = states
+        else:
+            row = torch.arange(len(span.starts), device=states.device)[:, None]
+            rows[row, :, self._places] = states.transpose(1, 2)
+        return rows[:, :, : span.length]
+
+    def move(self, source: int, target: int) -> None:
+        """Copy one slot over another."""
+        if self.is_initialized:
+            self.keys[target], self.values[target] = self.keys[source], self.values[source]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Keys that the next forward sees, and the position of the first."""
+        del query_length  # the span knows it
+        return self._span.length, 0
+
+    def get_seq_length(self) -> int:
+        """Tokens before the next block, where rows are aligned."""
+        return self._span.starts[0]
+
+    def get_max_length(self) -> int:
+        """Tokens that a slot can hold."""
+        return self._capacity
+
+
+class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
+    """The cache that a model's forward is given: one :class:`SlotLayer` per layer."""
+
+    def __init__(self, layers: int, slots: int, capacity: int) -> None:
+        super().__init__(layers=[SlotLayer(slots, capacity) for _ in range(layers)])
+        self.slots, self.capacity = slots, capacity
+
+    def aim(self, span: Span, positions: Tensor) -> None:
+        """Say where the next forward's block goes; ``positions`` is ``[rows, width]``."""
+        places = None if span.aligned else positions
+        for layer in self.layers:
+            layer.aim(span, places)
+
+    def move(self, source: int, target: int) -> None:
+        """Copy one slot over another in all layers."""
+        for layer in self.layers:
+            layer.move(source, target)
+
+    def bytes(self) -> int:
+        """What is allocated, over all layers."""
+        made = [store for layer in self.layers if layer.is_initialized for store in (layer.keys, layer.values)]
+        return sum(store.numel() * store.element_size() for store in made)

@@ -1,0 +1,82 @@
+"""From scores to tokens: what each row's job makes of them, at every position of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.randomness import Purpose, uniforms
+
+
+class Chooser:
+    """Reads scores for the rows of one round. ``greedy`` says that no row draws, and nothing is random then."""
+
+    def __init__(self, rows: Sequence[Row], device: object) -> None:
+        self._rows = rows
+        self._device = device
+        self.greedy = all(row.job.greedy for row in rows)
+        self._processed = any(row.job.processors for row in rows)
+        if not self.greedy:
+            self._seeds = torch.tensor([[row.job.seed] for row in rows], device=device)
+            self._next = torch.tensor([[len(row.tokens)] for row in rows], device=device)
+
+    def shaped(self, scores: Tensor, drafted: Tensor) -> Tensor:
+        """Apply each row's processors to ``scores [rows, width, vocabulary]``.
+
+        The last position stands after all of ``drafted [rows, any]``, those before it after one less each: a verifier
+        hands in all positions of a block, a drafter the one after what it has drafted so far.
+        """
+        if not self._processed:
+            return scores
+        before = drafted.shape[1] - scores.shape[1] + 1
+        return torch.stack(
+            [self._shape_row(row, scores[slot], drafted[slot], before) for slot, row in enumerate(self._rows)]
+        )
+
+    @staticmethod
+    def _shape_row(row: Row, scores: Tensor, drafted: Tensor, before: int) -> Tensor:
+        for processor in row.job.processors:
+            scores = processor(scores, row, drafted, before)
+        return scores
+
+    def odds(self, shaped: Tensor) -> Tensor:
+        """Probabilities of ``[rows, width, vocabulary]``: all on the best token where the row is greedy."""
+        probabilities = torch.softmax(shaped.float() if shaped.dtype.itemsize < 4 else shaped, dim=-1)
+        for slot, row in enumerate(self._rows):
+            if row.job.greedy:
+                best = shaped[slot].argmax(dim=-1, keepdim=True)
+                probabilities[slot] = torch.zeros_like(probabilities[slot]).scatter_(-1, best, 1.0)
+        return probabilities
+
+    def uniforms(self, width: int, purpose: Purpose, ahead: int = 0) -> Tensor:
+        """Random numbers for the next ``width`` positions of every row, ``ahead`` of them skipped."""
+        steps = torch.arange(ahead, ahead + width, device=self._next.device)
+        return uniforms(self._seeds, self._next + steps, purpose)
+
+    def draft(self, scores: Tensor, drafted: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Choose the token after ``drafted [rows, step]`` from ``scores [rows, vocabulary]``.
+
+        Return it, ``[rows]``, and the probabilities ``[rows, vocabulary]`` that it was drawn from, None where all is
+        greedy.
+        """
+        shaped = self.shaped(scores[:, None], drafted)
+        if self.greedy:
+            return shaped[:, 0].argmax(dim=-1), None
+        odds = self.odds(shaped)
+        chosen = drawn(odds, self.uniforms(1, Purpose.DRAFT, ahead=drafted.shape[1]))
+        return chosen[:, 0], odds[:, 0]
+
+
+def drawn(weights: Tensor, numbers: Tensor) -> Tensor:
+    """Draw one token per position by inverting the cumulated ``weights [..., vocabulary]`` at ``numbers [...]``.
+
+    Weights need not add up to one. A token without weight is never drawn, at either end of the scale.
+    """
+    cumulated = weights.to(torch.float64).cumsum(dim=-1)
+    total = cumulated[..., -1:].contiguous()
+    found = torch.searchsorted(cumulated, numbers[..., None] * total, right=True)
+    last = torch.searchsorted(cumulated, total)  # rounding may reach the total itself
+    return torch.minimum(found, last)[..., 0]

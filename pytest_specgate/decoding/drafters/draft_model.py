@@ -1,0 +1,83 @@
+"""A smaller model that drafts token by token.
+
+Its cache trails the text: after a round in which every draft was kept it lacks the last of them as well as the target's
+own token. Rows lag by different numbers, so what each lacks is read in one block, padded at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.choice import Chooser
+from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
+from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.network import Network
+
+
+class DraftModel:
+    """Drafts with a network of its own, choosing as the row's job says: the best token, or one drawn."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._held: list[int] = []  # per slot: tokens of the row that the cache holds
+        self._lengths: tuple[int, ...] = ()  # per slot: tokens of the row when it was last proposed for
+        self._steps = 0
+
+    def reserve(self, slots: int, capacity: int) -> None:
+        """Make room in the network's cache."""
+        self._network.reserve(slots, capacity)
+        self._held = [0] * slots
+
+    def enter(self, row: Row, slot: int) -> None:
+        """Read the prompt."""
+        self._network.prefill(row.job.prompt, slot)
+        self._held[slot] = len(row.job.prompt)
+
+    def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
+        """Return the next ``max(limits)`` tokens of every row, of which each proposes what its limit allows."""
+        self._steps = max(limits)
+        self._lengths = tuple(len(row.tokens) for row in rows)
+        if not self._steps:
+            return nothing(len(rows), self._network.device)
+        chooser = Chooser(rows, self._network.device)
+        scores = self._catch_up(rows)
+        tokens = torch.empty((len(rows), 0), dtype=torch.long, device=self._network.device)
+        odds = []
+        for step in range(self._steps):
+            if step:
+                starts = tuple(length + step - 1 for length in self._lengths)
+                scores = self._network.forward(tokens[:, -1:], Span(starts, 1))[:, 0]
+            chosen, drawn_from = chooser.draft(scores, tokens)
+            tokens = torch.cat((tokens, chosen[:, None]), dim=1)
+            odds.append(drawn_from)
+        drawn = [each for each in odds if each is not None]
+        return Draft(tokens, tuple(limits), torch.stack(drawn, dim=1) if drawn else None)
+
+    def _catch_up(self, rows: Sequence[Row]) -> Tensor:
+        """Read what each row's cache lacks; return the scores after its last token, ``[rows, vocabulary]``."""
+        lacking = [row.tokens[held:] for row, held in zip(rows, self._held)]
+        block = padded(lacking, self._network.device)
+        scores = self._network.forward(block, Span(tuple(self._held[: len(rows)]), block.shape[1]))
+        if block.shape[1] == 1:
+            return scores[:, 0]
+        last = torch.tensor([len(tokens) - 1 for tokens in lacking], device=scores.device)
+        return scores[torch.arange(len(rows), device=scores.device), last]
+
+    def settle(self, accepted: Sequence[int]) -> None:
+        """Forget the drafts that were not kept; the last one drafted was never read."""
+        if self._steps:
+            for slot, (length, kept) in enumerate(zip(self._lengths, accepted)):
+                self._held[slot] = length + min(kept, self._steps - 1)
+
+    def move(self, source: int, target: int) -> None:
+        """Copy the cache's slot."""
+        self._network.move(source, target)
+        self._held[target] = self._held[source]
+
+    def cache_bytes(self) -> int:
+        """What the network's cache has allocated."""
+        return self._network.cache_bytes()

@@ -1,0 +1,114 @@
+"""The loop: admit, draft, verify, keep, until every job is done.
+
+A round costs the host one wait for the device, where the verdict is read. The first token of a text comes from the
+prompt's own forward and is delivered before the drafter reads the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft, nothing
+from pytest_specgate.decoding.job import Generation, Job, Row
+from pytest_specgate.decoding.meter import Meter
+from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.refusal import Refusal
+from pytest_specgate.decoding.scheduler import Scheduler
+from pytest_specgate.decoding.verifier import ExactVerifier, Verifier
+from pytest_specgate.records import Round
+
+#: Cache slots are made for texts of a multiple of so many tokens, so that texts of like length share them.
+_STEP = 64
+
+
+class Decoder:
+    """Generates with ``target``, helped by ``drafter`` with at most ``draft_tokens`` a round; without one, plainly."""
+
+    def __init__(
+        self,
+        target: Network,
+        drafter: Drafter | None = None,
+        draft_tokens: int = 0,
+        *,
+        verifier: Verifier | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self.target = target
+        self.drafter: Drafter = drafter or NoDraft(target.device)
+        self.meter = meter or Meter()
+        self._draft_tokens = draft_tokens if drafter else 0
+        self._verifier: Verifier = verifier or ExactVerifier()
+
+    def run(self, jobs: Sequence[Job], slots: int) -> list[Generation]:
+        """Return what became of the jobs, in their order; at most ``slots`` run at once. Raises Refusal."""
+        self._refuse_long(jobs)
+        with torch.inference_mode():
+            self._reserve(jobs, min(slots, len(jobs)))
+            scheduler = Scheduler(jobs, slots)
+            submit = self.meter.begin()
+            while scheduler.busy:
+                while row := scheduler.admit():
+                    self._enter(row, len(scheduler.rows) - 1)
+                self._retire(scheduler)
+                if scheduler.rows:
+                    self._round(scheduler.rows)
+                    self._retire(scheduler)
+        done = sorted(scheduler.done, key=lambda row: row.number)
+        return [_generation(row, submit) for row in done]
+
+    def _refuse_long(self, jobs: Sequence[Job]) -> None:
+        context = self.target.anatomy.context
+        for job in jobs:
+            if context is not None and len(job.prompt) + job.max_tokens > context:
+                asked = f"{len(job.prompt)} prompt tokens and {job.max_tokens} to generate"
+                raise Refusal(f"{asked} exceed the window of {context}", "lower max_tokens or shorten the prompt")
+
+    def _reserve(self, jobs: Sequence[Job], slots: int) -> None:
+        longest = max(len(job.prompt) + job.max_tokens for job in jobs) + self._draft_tokens + 1
+        capacity = -(-longest // _STEP) * _STEP
+        self.target.reserve(slots, capacity)
+        self.drafter.reserve(slots, capacity)
+
+    def _enter(self, row: Row, slot: int) -> None:
+        scores = self.target.prefill(row.job.prompt, slot)
+        verdict = self._verifier.judge(scores, nothing(1, scores.device), [row])
+        _, blocks = verdict.on_host()
+        row.take(blocks[0], self.meter.lap("prefill"))
+        if not row.finish:
+            self.drafter.enter(row, slot)
+            self.meter.lap("prefill")
+
+    def _round(self, rows: Sequence[Row]) -> None:
+        # The target's own token ends every block, so a draft that fills the budget could not be kept whole.
+        draft = self.drafter.propose(rows, [min(self._draft_tokens, row.left - 1) for row in rows])
+        self.meter.lap("draft")
+        last = torch.tensor([[row.tokens[-1]] for row in rows], device=self.target.device)
+        block = torch.cat((last, draft.tokens), dim=1) if draft.width else last
+        scores = self.target.forward(block, Span(tuple(len(row.tokens) - 1 for row in rows), 1 + draft.width))
+        self.meter.lap("verify")
+        accepted, blocks = self._verifier.judge(scores, draft, rows).on_host()
+        now = self.meter.lap("sample")
+        self.drafter.settle(accepted)
+        self._keep(rows, draft, blocks, now)
+        self.meter.count(draft.counts, accepted)
+        self.meter.lap("host")
+
+    def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[Sequence[int]], now_ns: int) -> None:
+        for row, drafted, block in zip(rows, draft.counts, blocks):
+            kept = row.take(block, now_ns)
+            # Where the text ends inside the block, what was kept of the draft is what stands in the output.
+            accepted = min(kept, len(block) - 1)
+            tested = min(accepted + (kept > accepted), drafted)
+            row.rounds.append(Round(drafted, tested, accepted, kept, now_ns))
+
+    def _retire(self, scheduler: Scheduler) -> None:
+        for source, target in scheduler.retire():
+            self.target.move(source, target)
+            self.drafter.move(source, target)
+
+
+def _generation(row: Row, submit_ns: int) -> Generation:
+    return Generation(tuple(row.output), row.finish, submit_ns, tuple(row.chunks), tuple(row.rounds))

@@ -1,0 +1,64 @@
+"""What the loop did with its time and with its drafts, counted from inside.
+
+Times are the host's, in nanoseconds: on a device that works behind the host's back, the time of a forward shows in the
+phase that waits for it, which is ``sample``, where the round's one synchronisation is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+#: The parts of a round: making drafts, the target's forward, choosing and waiting for tokens, the rest; and prompts.
+PHASES = ("draft", "verify", "sample", "host", "prefill")
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counters over runs.
+
+    ``drafted_at[i]`` and ``accepted_at[i]`` count by position in the draft; ``rows`` is summed over rounds, of which
+    ``shared`` had several, and ``ragged`` counts those whose rows accepted different numbers.
+    """
+
+    rounds: int = 0
+    rows: int = 0
+    ragged: int = 0
+    shared: int = 0
+    drafted_at: list[int] = field(default_factory=list)
+    accepted_at: list[int] = field(default_factory=list)
+    ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PHASES, 0))
+    _last: int = 0
+
+    def begin(self) -> int:
+        """Start the clock of a run; return the time."""
+        self._last = time.perf_counter_ns()
+        return self._last
+
+    def lap(self, phase: str) -> int:
+        """Charge the time since the last lap to a phase; return the time."""
+        now = time.perf_counter_ns()
+        self.ns[phase] += now - self._last
+        self._last = now
+        return now
+
+    def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:
+        """Count a round: one entry per row."""
+        self.rounds += 1
+        self.rows += len(drafted)
+        self.shared += len(drafted) > 1
+        self.ragged += len(set(accepted)) > 1
+        for place in range(len(self.drafted_at), max(drafted, default=0)):
+            self.drafted_at.insert(place, 0)
+            self.accepted_at.insert(place, 0)
+        for number, kept in zip(drafted, accepted):
+            for place in range(number):
+                self.drafted_at[place] += 1
+            for place in range(kept):
+                self.accepted_at[place] += 1
+
+    @property
+    def occupancy(self) -> float:
+        """Mean number of rows in a round; raises ZeroDivisionError before the first."""
+        return self.rows / self.rounds

@@ -1,0 +1,107 @@
+"""A model with its cache: one forward over a block of new tokens, every row at its own position.
+
+Masks are made here: a token sees what stands at or before its own position, so whatever an earlier round left behind
+is invisible until it is overwritten. Where all rows are aligned and one token is new, or a prompt begins, the model
+makes its own mask, which its kernels know how to do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pytest_specgate.decoding.anatomy import Anatomy, examine
+from pytest_specgate.decoding.cache import SlotCache, Span
+
+#: Prompt tokens of one forward: bounds the mask and the scores of a long prompt.
+PREFILL_CHUNK = 1024
+
+
+class Network:
+    """One model of transformers, driven block by block. Raises Refusal for a model that cannot be."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.anatomy: Anatomy = examine(model)
+        self.cache: SlotCache | None = None
+        self._device = model.device
+        self._lowest = torch.finfo(model.dtype).min
+
+    @property
+    def device(self) -> Any:
+        """Where the model runs."""
+        return self._device
+
+    def reserve(self, slots: int, capacity: int) -> None:
+        """Have a cache of at least so many slots and tokens per slot; one that is large enough is kept."""
+        cache = self.cache
+        if cache is None or cache.slots < slots or cache.capacity < capacity:
+            self.cache = SlotCache(len(self.anatomy.windows), slots, capacity)
+
+    def forward(self, tokens: Tensor, span: Span, keep: int = 0) -> Tensor:
+        """Write the block ``tokens [rows, width]`` and return its scores ``[rows, width, vocabulary]``.
+
+        ``keep`` asks for the last so many positions alone, 0 for all. Positions past the model's context are read as
+        its last one: only padding, whose scores nobody reads, may stand there.
+        """
+        cache = self._reserved()
+        positions = span.positions(self._device)
+        cache.aim(span, positions)
+        context = self.anatomy.context
+        if context is not None and span.length > context:
+            positions = positions.clamp(max=context - 1)
+        output = self.model(
+            input_ids=tokens,
+            attention_mask=self._mask(span, positions),
+            position_ids=positions,
+            use_cache=True,
+            logits_to_keep=keep,
+            **{self.anatomy.cache_name: cache},
+        )
+        scores: Tensor = output.logits
+        return scores
+
+    def prefill(self, prompt: Sequence[int], slot: int) -> Tensor:
+        """Read a prompt into a slot and return the scores after its last token, ``[1, 1, vocabulary]``."""
+        scores: Tensor | None = None
+        for start in range(0, len(prompt), PREFILL_CHUNK):
+            part = prompt[start : start + PREFILL_CHUNK]
+            tokens = torch.tensor([list(part)], device=self._device)
+            scores = self.forward(tokens, Span((start,), len(part), slot), keep=1)
+        if scores is None:
+            raise ValueError("an empty prompt has no next token")
+        return scores
+
+    def move(self, source: int, target: int) -> None:
+        """Copy one slot over another."""
+        self._reserved().move(source, target)
+
+    def cache_bytes(self) -> int:
+        """What the cache has allocated."""
+        return self.cache.bytes() if self.cache else 0
+
+    def _reserved(self) -> SlotCache:
+        if self.cache is None:
+            raise RuntimeError("reserve() comes before the first forward")
+        return self.cache
+
+    def _mask(self, span: Span, positions: Tensor) -> Tensor | dict[str, Tensor] | None:
+        """Additive masks ``[rows, 1, width, length]``, by kind of layer if several; None for the model's own."""
+        if span.aligned and (span.width == 1 or span.starts[0] == 0):
+            return None
+        by_window = {window: self._band(span, positions, window) for window in set(self.anatomy.windows)}
+        if self.anatomy.kinds:
+            return {kind: by_window[window] for kind, window in zip(self.anatomy.kinds, self.anatomy.windows)}
+        return by_window[self.anatomy.windows[0]]
+
+    def _band(self, span: Span, positions: Tensor, window: int | None) -> Tensor:
+        keys = torch.arange(span.length, device=self._device)
+        queries = positions[:, :, None]
+        visible = keys <= queries
+        if window is not None and span.length > window:
+            visible &= keys > queries - window
+        mask = torch.zeros(visible.shape, dtype=self.model.dtype, device=self._device)
+        return mask.masked_fill_(~visible, self._lowest)[:, None]

@@ -1,0 +1,150 @@
+"""What reshapes scores before a token is chosen. Each is a small value, applied at every position of a block.
+
+A processor sees what precedes each position, drafts of the block included: a penalty that looked at the text before the
+block alone would let a draft repeat itself. They act in the order in which a job lists them; transformers' own order is
+bias, penalty, bad words, ``min_tokens``, temperature, then the filters. Scores are ``[width, vocabulary]``, one row of
+the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pytest_specgate.decoding.job import Row
+
+_NEVER = float("-inf")
+
+
+class Processor(Protocol):
+    """Reshapes the scores of one row."""
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return new scores; position ``j`` follows the row's tokens and ``drafted[: before + j]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """Divide scores by a positive ``value``: below 1 sharpens, above 1 flattens."""
+
+    value: float
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores divided."""
+        del row, drafted, before
+        return scores / self.value
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """Keep the ``k`` best tokens, and all that are as good as the last of them."""
+
+    k: int
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with the others at minus infinity."""
+        del row, drafted, before
+        least = scores.topk(min(self.k, scores.shape[-1]), dim=-1).values[..., -1:]
+        return scores.masked_fill(scores < least, _NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class TopP:
+    """Keep the fewest best tokens whose probabilities add up to ``p`` at least (Holtzman et al., ICLR 2020)."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with the others at minus infinity; the best token always stays."""
+        del row, drafted, before
+        ascending, order = scores.sort(dim=-1)
+        dropped = ascending.softmax(dim=-1).cumsum(dim=-1) <= 1 - self.p
+        dropped[..., -1] = False
+        return scores.masked_fill(dropped.scatter(-1, order, dropped), _NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class MinP:
+    """Keep tokens at least ``p`` times as probable as the best one."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with the others at minus infinity."""
+        del row, drafted, before
+        odds = scores.softmax(dim=-1)
+        return scores.masked_fill(odds < self.p * odds.amax(dim=-1, keepdim=True), _NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class LogitBias:
+    """Add to the scores of some tokens."""
+
+    bias: Mapping[int, float]
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with the biases added."""
+        del row, drafted, before
+        tokens = torch.tensor(list(self.bias), device=scores.device)
+        added = torch.tensor(list(self.bias.values()), dtype=scores.dtype, device=scores.device)
+        return scores.index_add(-1, tokens, added.expand(len(scores), -1))
+
+
+@dataclass(frozen=True, slots=True)
+class RepetitionPenalty:
+    """Divide positive and multiply negative scores of all tokens seen so far (Keskar et al., 2019, "CTRL")."""
+
+    penalty: float
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with what was seen made less likely, in prompt, output and the drafts before a position."""
+        seen = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+        seen[:, torch.tensor(row.tokens, device=scores.device)] = True
+        for place in range(len(scores)):
+            seen[place, drafted[: before + place]] = True
+        penalised = torch.where(scores > 0, scores / self.penalty, scores * self.penalty)
+        return torch.where(seen, penalised, scores)
+
+
+@dataclass(frozen=True, slots=True)
+class MinTokens:
+    """Forbid the tokens of ``eos`` until ``least`` tokens were made."""
+
+    least: int
+    eos: tuple[int, ...]
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with the end of text at minus infinity where it would come too early."""
+        del drafted
+        early = self.least - (len(row.tokens) - len(row.job.prompt)) - before
+        if early <= 0:
+            return scores
+        scores = scores.clone()
+        scores[:early, list(self.eos)] = _NEVER
+        return scores
+
+
+@dataclass(frozen=True, slots=True)
+class BadWords:
+    """Forbid sequences of tokens: the last of each, wherever the others stand right before."""
+
+    words: tuple[tuple[int, ...], ...]
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with what would complete a bad word at minus infinity."""
+        longest = max(map(len, self.words))
+        text = torch.tensor(row.tokens[-longest:], device=scores.device)
+        text = torch.cat((text, drafted))
+        scores = scores.clone()
+        for place, position in enumerate(scores):
+            end = len(text) - len(drafted) + before + place
+            for word in self.words:
+                start = end - len(word) + 1
+                if start >= 0:
+                    begun = (text[start:end] == torch.tensor(word[:-1], device=text.device)).all()
+                    position[word[-1]] = torch.where(begun, _NEVER, position[word[-1]])
+        return scores
