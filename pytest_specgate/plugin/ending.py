@@ -73,7 +73,7 @@ class Ending:
                 self.problems.append(str(error))
 
     def _report(self, run: Run, status: int) -> None:
-        from pytest_specgate.report import document
+        from pytest_specgate.report import document, faces
 
         machine: dict[str, str] = {}
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
@@ -82,7 +82,7 @@ class Ending:
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             try:
-                document.write(path, report)
+                faces.write(path, report)
                 self.written.append(path)
             except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.problems.append(str(error))

@@ -72,6 +72,15 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: (WORST_FIRST.index(verdict.outcome), bool(verdict.softened)))
 
 
+def alike(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, ...]]:
+    """Verdicts grouped where one sentence serves them all: an engine that cannot start is one trouble, not twenty."""
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    for verdict in verdicts:
+        key = (verdict.outcome, verdict.softened, verdict.reason, verdict.advice, verdict.case.partition("::")[0])
+        groups.setdefault(key, []).append(verdict)
+    return [tuple(group) for group in groups.values()]
+
+
 def case_name(verdict: Verdict) -> str:
     """The case's name within its engine."""
     return verdict.case.partition("::")[2] or verdict.case

@@ -1,0 +1,167 @@
+"""A run as Markdown for the job summaries of GitHub and GitLab: worst first, never above 65 kB.
+
+What does not fit is left out row by row from the end, and a sentence says how many rows. Texts that an engine, a
+model or a file wrote are inert: they show as they are, and make no link, image, mention, table or HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_specgate.metrics import Unit
+from pytest_specgate.records import Check, Outcome, Verdict
+from pytest_specgate.report.document import Report
+from pytest_specgate.report.escape import one_line
+from pytest_specgate.report.numbers import UNMEASURED, arms, text
+from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
+from pytest_specgate.report.phrases import headline, looks_of, place_of, required, shown_or_unmeasured, soft
+
+MOST_BYTES = 65_000
+_MOST_IN_CELL = 300
+_SIGNS = {Outcome.PASS: "✅", Outcome.FAIL: "❌", Outcome.INCONCLUSIVE: "❔", Outcome.ERROR: "💥"}
+_LINKS = re.compile(r"@|://|www\.", re.IGNORECASE)
+_OBEYED = re.compile(r"[\\`*_\[\]<>|~!#$&{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A heading, what stands before its rows, and its rows; ``noun`` is what a row is, in the plural."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[str, ...]
+    noun: str
+
+
+def markdown(report: Report) -> str:
+    """The whole text, at most MOST_BYTES in UTF-8."""
+    lines = [f"## {said(headline(report))}", "", f"{said(place_of(report))}", ""]
+    left = MOST_BYTES - _size(lines)
+    for section in _sections(report):
+        made = _fitted(section, left)
+        left -= _size(made)
+        lines += made
+    return "\n".join(lines) + "\n"
+
+
+def said(text: str, most: int = _MOST_IN_CELL) -> str:
+    """A sentence of ours that may quote others: signs that Markdown obeys become entities, links become code."""
+    line = one_line(text, most)
+    if _LINKS.search(line):
+        return code(line, most)
+    return _OBEYED.sub(lambda match: f"&#{ord(match[0])};", line)
+
+
+def code(text: str, most: int = _MOST_IN_CELL) -> str:
+    """A name as it is, in a code span that it cannot leave; a bar is escaped, as tables ask for it."""
+    line = one_line(text, most).replace("|", "\\|")
+    longest = max(map(len, re.findall("`+", line)), default=0)
+    fence, pad = "`" * (longest + 1), " " if longest or not line else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _sections(report: Report) -> Iterator[_Section]:
+    ordered = worst_first(report.verdicts)
+    views = outline(report)
+    yield _Section("", ("| outcome | gates |", "|---|---:|"), tuple(_count_rows(report)), "outcomes")
+    open_ones = [verdict for verdict in ordered if verdict.outcome is not Outcome.PASS]
+    if open_ones:
+        yield _Section("What did not pass", (), tuple(map(_reason, alike(open_ones))), "reasons")
+    head = ("| case | gate | measured | baseline | limit | verdict | looks |", "|---|---|---|---|---|---|---|")
+    yield _Section("Gates", head, tuple(map(_gate_row, ordered)), "gates")
+    head = ("| case | quantity | reference | candidate | candidate ÷ reference |", "|---|---|---|---|---|")
+    rows = tuple(row for view in _worst_views(views) for row in _arms_rows(view))
+    if rows:
+        yield _Section("Both arms", head, rows, "quantities")
+    if notes := tuple(_notes(report, views)):
+        yield _Section("Notes", (), notes, "notes")
+
+
+def _fitted(section: _Section, left: int) -> list[str]:
+    """The section's lines within ``left`` bytes; a sentence for the rows that do not fit, nothing without room."""
+    title = ["", f"### {section.title}", ""] if section.title else []
+    lines = [*title, *section.head]
+    room = left - _size(lines) - _size([_left_out(section, len(section.rows))])
+    if room < 0:
+        return []
+    kept = 0
+    for row in section.rows:
+        if (room := room - _size([row])) < 0:
+            break
+        kept += 1
+    lines += section.rows[:kept]
+    missing = len(section.rows) - kept
+    return [*lines, "", _left_out(section, missing)] if missing else lines
+
+
+def _left_out(section: _Section, missing: int) -> str:
+    said_so = f"{missing} of {len(section.rows)} {section.noun} left out here to keep this below 65 kB"
+    return f"_{said_so}; the HTML and JSON reports hold all of them._"
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
+
+
+def _count_rows(report: Report) -> Iterator[str]:
+    for outcome, number in counts(report.verdicts).items():
+        softened = sum(1 for v in report.verdicts if v.outcome is outcome and v.softened)
+        note = f", {softened} of them softened" if softened else ""
+        yield f"| {_SIGNS[outcome]} {outcome.value} | {number}{note} |"
+
+
+def _label(verdict: Verdict) -> str:
+    softened = f" ({said(soft(verdict))})" if verdict.softened else ""
+    return f"{_SIGNS[verdict.outcome]} {verdict.outcome.value}{softened}"
+
+
+def _reason(group: Sequence[Verdict]) -> str:
+    """One sentence for all verdicts that it explains."""
+    verdict, *others = group
+    line = f"- **{_label(verdict)}** {code(verdict.gate)} on {code(verdict.case)}"
+    line += f" and {len(others)} more: " if others else ": "
+    line += said(verdict.reason, 600)
+    if verdict.softened:
+        line += f" ({said(verdict.softened)})"
+    if verdict.advice:
+        line += f" _Next: {said(verdict.advice)}_"
+    return f"{line} ({code(verdict.location)})"
+
+
+def _gate_row(verdict: Verdict) -> str:
+    numbers = [shown_or_unmeasured(verdict.metric, found) for found in (verdict.measured, verdict.baseline)]
+    limits = ", ".join(required(check) for check in verdict.checks if check.required) or "-"
+    baseline = numbers[1] if verdict.baseline is not None else "-"
+    cells = (code(verdict.case), code(verdict.gate), said(numbers[0]), said(baseline), said(limits), _label(verdict))
+    return f"| {' | '.join(cells)} | {said(_looks(verdict.checks))} |"
+
+
+def _looks(checks: Sequence[Check]) -> str:
+    return max((looks_of(check) for check in checks), key=len, default="") or "-"
+
+
+def _worst_views(views: Sequence[CaseView]) -> list[CaseView]:
+    return sorted(views, key=lambda view: len(WORST_FIRST) if view.worst is None else WORST_FIRST.index(view.worst))
+
+
+def _arms_rows(view: CaseView) -> Iterator[str]:
+    if view.samples is None or view.measurement is None:
+        return
+    for row in arms(view.samples, dict(view.measurement.memory)):
+        ratio = UNMEASURED if row.ratio is None else text(row.ratio, Unit.RATIO)
+        cells = [text(row.reference, row.unit), text(row.candidate, row.unit), ratio]
+        yield f"| {code(f'{view.engine}::{view.name}')} | {row.label} | {' | '.join(map(said, cells))} |"
+
+
+def _notes(report: Report, views: Sequence[CaseView]) -> Iterator[str]:
+    yield from (f"- {said(warning)}" for warning in report.warnings)
+    for view in views:
+        name = code(f"{view.engine}::{view.name}")
+        if view.problem:
+            yield f"- {name}: {said(view.problem)}"
+        if view.measurement is not None:
+            yield from (f"- {name}: {said(warning)}" for warning in view.measurement.warnings)
+            broken = [one for one in view.measurement.findings if not one.held]
+            yield from (f"- {name}: rule {said(one.rule)} did not hold: {said(one.detail)}" for one in broken)

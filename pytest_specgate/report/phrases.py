@@ -1,0 +1,58 @@
+"""Sentences and cells that the faces for people share, as plain text: each face escapes them its own way."""
+
+from __future__ import annotations
+
+from pytest_specgate.records import Check, Interval, Outcome, Verdict
+from pytest_specgate.report.document import Report
+from pytest_specgate.report.numbers import UNMEASURED
+from pytest_specgate.report.outline import counts
+from pytest_specgate.report.terminal import shown
+
+_SAID = {
+    Outcome.FAIL: "failed",
+    Outcome.ERROR: "could not be measured",
+    Outcome.INCONCLUSIVE: "undecided",
+    Outcome.PASS: "passed",
+}
+
+
+def headline(report: Report) -> str:
+    """``Speculation gates: 2 failed, 1 undecided, 9 passed``: what came of the run, the worst first."""
+    found = counts(report.verdicts)
+    parts = [f"{found[outcome]} {words}" for outcome, words in _SAID.items() if found[outcome]]
+    softened = sum(1 for verdict in report.verdicts if verdict.softened and verdict.outcome is not Outcome.PASS)
+    if softened:
+        parts.append(f"{softened} of them not counted (waived or warned)")
+    return f"Speculation gates: {', '.join(parts) or 'nothing was judged'}"
+
+
+def place_of(report: Report) -> str:
+    """When, by which version, where, and the exit status that pytest ended with."""
+    places = dict.fromkeys(one.place.slug for taken in report.measurements.values() for one in taken)
+    where = f" on {', '.join(places)}" if places else ""
+    status = f"exit status {report.exit_status}"
+    return f"pytest-specgate {report.version}, {report.created}{where}, {status}"
+
+
+def shown_or_unmeasured(metric: str, interval: Interval | None) -> str:
+    """A value with its interval, or that there is none."""
+    return UNMEASURED if interval is None else shown(metric, interval)
+
+
+def required(check: Check) -> str:
+    """``>=1.2x`` for a limit, ``drop ≤ 5%`` for an allowed change."""
+    if check.kind == "limit":
+        return check.required
+    return f"{check.kind.removeprefix('max_')} ≤ {check.required}"
+
+
+def looks_of(check: Check) -> str:
+    """``INCONCLUSIVE after 1, FAIL after 2 rounds``; empty where there was one look, or none."""
+    if len(check.looks) < 2:
+        return ""
+    return ", ".join(f"{look.outcome.value} after {look.rounds}" for look in check.looks) + " rounds"
+
+
+def soft(verdict: Verdict) -> str:
+    """In a word or two, what keeps a failure from failing the build."""
+    return verdict.softened.partition(":")[0]
