@@ -14,6 +14,7 @@ from torch import Tensor
 from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
+from pytest_specgate.decoding.drafters.stepwise import continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 
@@ -44,18 +45,7 @@ class DraftModel:
         if not self._steps:
             return nothing(len(rows), self._network.device)
         chooser = Chooser(rows, self._network.device)
-        scores = self._catch_up(rows)
-        tokens = torch.empty((len(rows), 0), dtype=torch.long, device=self._network.device)
-        odds = []
-        for step in range(self._steps):
-            if step:
-                starts = tuple(length + step - 1 for length in self._lengths)
-                scores = self._network.forward(tokens[:, -1:], Span(starts, 1))[:, 0]
-            chosen, drawn_from = chooser.draft(scores, tokens)
-            tokens = torch.cat((tokens, chosen[:, None]), dim=1)
-            odds.append(drawn_from)
-        drawn = [each for each in odds if each is not None]
-        return Draft(tokens, tuple(limits), torch.stack(drawn, dim=1) if drawn else None)
+        return continued(self._network, chooser, self._catch_up(rows), self._lengths, limits)
 
     def _catch_up(self, rows: Sequence[Row]) -> Tensor:
         """Read what each row's cache lacks; return the scores after its last token, ``[rows, vocabulary]``."""

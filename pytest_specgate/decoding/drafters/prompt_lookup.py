@@ -1,0 +1,78 @@
+"""Drafting by copying: what followed the last few tokens when they stood in the text before.
+
+Each request has an index of its n-grams that grows with its text, so a look-up costs the same however long the text is
+(Saxena, "Prompt Lookup Decoding", 2023; there the text is searched anew every round).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
+from pytest_specgate.decoding.job import Row
+
+
+class NgramIndex:
+    """Where each n-gram of a growing text, up to ``longest`` tokens, was last followed by something."""
+
+    def __init__(self, longest: int) -> None:
+        self._followed: list[dict[tuple[int, ...], int]] = [{} for _ in range(longest)]
+        self._indexed = 0
+
+    def continuation(self, text: Sequence[int], limit: int) -> list[int]:
+        """Return at most ``limit`` tokens that followed the longest known ending of ``text``; none if none is known.
+
+        A copy that reaches the end of the text goes on with what it has copied, as a repetition would.
+        """
+        self._extend(text)
+        for length in range(min(len(self._followed), len(text)), 0, -1):
+            start = self._followed[length - 1].get(tuple(text[-length:]))
+            if start is not None:
+                period = len(text) - start
+                return [text[start + place % period] for place in range(limit)]
+        return []
+
+    def _extend(self, text: Sequence[int]) -> None:
+        """Index what ends before the last token: the last has no follower yet."""
+        for end in range(self._indexed + 1, len(text)):
+            for length in range(1, min(len(self._followed), end) + 1):
+                self._followed[length - 1][tuple(text[end - length : end])] = end
+        self._indexed = max(self._indexed, len(text) - 1)
+
+
+class PromptLookup:
+    """Proposes what followed the last ``max_ngram`` tokens or fewer, in prompt and output alike."""
+
+    def __init__(self, max_ngram: int, device: Any = "cpu") -> None:
+        self._max_ngram = max_ngram
+        self._device = device
+        self._indices: list[NgramIndex] = []
+
+    def reserve(self, slots: int, capacity: int) -> None:
+        """Have an index per slot."""
+        del capacity  # an index grows as its text does
+        self._indices = [NgramIndex(self._max_ngram) for _ in range(slots)]
+
+    def enter(self, row: Row, slot: int) -> None:
+        """Begin an index; the prompt is read with the first proposal."""
+        del row
+        self._indices[slot] = NgramIndex(self._max_ngram)
+
+    def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
+        """Return the copies, of different lengths, empty for rows whose ending is new."""
+        found = [index.continuation(r.tokens, limit) for index, r, limit in zip(self._indices, rows, limits)]
+        if not any(found):
+            return nothing(len(rows), self._device)
+        return Draft(padded(found, self._device), tuple(map(len, found)))
+
+    def settle(self, accepted: Sequence[int]) -> None:
+        """Nothing to learn: the text tells."""
+
+    def move(self, source: int, target: int) -> None:
+        """Hand the index over."""
+        self._indices[target] = self._indices[source]
+
+    def cache_bytes(self) -> int:
+        """No bytes on the device."""
+        return 0
