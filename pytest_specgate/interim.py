@@ -43,8 +43,8 @@ def _open(
     asked: Sequence[Gate], seen: Sequence[gates.Seen], stored: Stored | None, context: gates.JudgeContext
 ) -> Iterator[str]:
     for gate in asked:
-        # Peaks come from a pass of their own; more rounds tell nothing about them.
-        if gate.spec.info.family is Family.MEMORY:
+        # Peaks and scores come from passes of their own; more rounds tell nothing about them.
+        if gate.spec.info.family in (Family.MEMORY, Family.EXACTNESS):
             continue
         for check in gates.open_checks(gates.judge(gate, seen, stored, context).checks):
             yield f"{gate.spec.label}: {check.needed}"

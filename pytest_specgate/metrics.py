@@ -41,6 +41,7 @@ class Family(Enum):
     ACCEPTANCE = "acceptance"
     MEMORY = "memory"
     OUTPUT = "output"
+    EXACTNESS = "exactness"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,13 @@ _TABLE = (
         Better.HIGHER,
         Family.OUTPUT,
         "share of prompts whose token ids are identical in both arms",
+    ),
+    Metric(
+        "greedy_exactness",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.EXACTNESS,
+        "greedy: share of the candidate arm's tokens that are the target's own choice, within its measured noise",
     ),
     Metric(
         "length_ratio",

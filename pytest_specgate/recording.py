@@ -12,7 +12,7 @@ from pytest_specgate.metrics import METRICS, Family
 from pytest_specgate.records import PromptSamples, Samples
 from pytest_specgate.stats.looks import Looks, doubling
 from pytest_specgate.suite.cases import Case
-from pytest_specgate.suite.checks import statistical
+from pytest_specgate.suite.checks import by_rounds
 
 #: More rounds than this buy little: the stored medians' noise is then a small part of a build's own.
 MOST_ROUNDS = 16
@@ -27,7 +27,7 @@ def rounds_to_record(case: Case, rounds: int) -> Looks:
 
     Where all gates are deterministic, one round tells all.
     """
-    if not any(statistical(gate, greedy=case.sampling.greedy) for gate in case.gates):
+    if not any(by_rounds(gate, greedy=case.sampling.greedy) for gate in case.gates):
         return Looks((1,))
     compares = any(gate.spec.compares for gate in case.gates)
     return Looks(tuple(range(rounds, MOST_ROUNDS + 1))) if compares and rounds < MOST_ROUNDS else Looks((rounds,))

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pytest_specgate.logits import Choices, Exactness
+
 
 class Arm(str, Enum):
     """The target alone, or the target with speculation."""
@@ -212,7 +214,8 @@ class Measurement:
     """Everything that one case yielded; judging it needs nothing else but the gate and the baseline.
 
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
-    draft, flags) is what the gate exists to judge and never blocks a comparison.
+    draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` is None where
+    no text was scored.
     """
 
     case: str
@@ -227,6 +230,7 @@ class Measurement:
     warnings: tuple[str, ...] = ()
     capabilities: frozenset[Capability] = frozenset()
     seconds: float = 0.0
+    exactness: Exactness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +265,16 @@ class PromptSamples:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """The numbers of one case that gates judge and baselines keep. ``scalars`` maps a metric to one value per run."""
+    """The numbers of one case that gates judge and baselines keep. ``scalars`` maps a metric to one value per run.
+
+    ``choices`` is what this run's target says of this run's texts; no baseline keeps it.
+    """
 
     case: str
     greedy: bool
     prompts: tuple[PromptSamples, ...]
     scalars: Mapping[str, float] = field(default_factory=dict)
+    choices: Choices | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pytest_specgate.measure.lock import alone_on
 from pytest_specgate.measure.memory import measure_memory
 from pytest_specgate.measure.nvml import processes_by_gpu
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
+from pytest_specgate.measure.scoring import with_scores
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
 from pytest_specgate.records import Finding, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
@@ -58,7 +59,7 @@ class Settings:
 class CaseResult:
     """A measured case: the traces, the numbers drawn from them look by look, and what was stored for it.
 
-    A memory pass that failed leaves the other gates of the case judgeable; ``memory_error`` says why it did.
+    A memory or scoring pass that failed leaves the other gates of the case judgeable; its error says why it did.
     ``sessions`` are the numbers of further processes that recorded the same.
     """
 
@@ -68,6 +69,11 @@ class CaseResult:
     found: baseline.Found | None
     memory_error: SpecgateError | None = None
     sessions: tuple[Samples, ...] = ()
+    scoring_error: SpecgateError | None = None
+
+    def error_of(self, family: Family) -> SpecgateError | None:
+        """What stopped the pass that this family of gates judges."""
+        return {Family.MEMORY: self.memory_error, Family.EXACTNESS: self.scoring_error}.get(family)
 
     @property
     def samples(self) -> Samples:
@@ -104,11 +110,10 @@ class SuiteSession:
         """The gate's verdict; ERROR when the case could not be measured."""
         try:
             result = self.case(case)
+            if (stopped := result.error_of(gate.spec.info.family)) is not None:
+                raise stopped
         except SpecgateError as error:
             what, _, hint = str(error).partition(" — ")
-            return gates.error_verdict(gate, case.id, what, hint)
-        if result.memory_error is not None and gate.spec.info.family is Family.MEMORY:
-            what, _, hint = str(result.memory_error).partition(" — ")
             return gates.error_verdict(gate, case.id, what, hint)
         verdict = gates.judge(gate, result.seen, self._compared_with(result.found), self._context(result.measurement))
         return _refreshed(verdict) if self.settings.update else verdict
@@ -168,6 +173,7 @@ class SuiteSession:
                 blank = unmeasured(engine, case)
                 plan = self._plan(case, blank, self._stored(case, blank), seconds)
                 measurement = measure_case(engine, case, plan)
+                measurement, scoring_error = with_scores(engine, case, measurement, self.settings.progress)
                 measurement, memory_error = self._with_memory(measurement, case)
                 measurement, sessions = self._with_sessions(measurement, case)
         except SpecgateError:
@@ -175,7 +181,8 @@ class SuiteSession:
         except Exception as error:  # an adapter's own bug is that case's error, not the run's
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
-        return replace(self._reduced(case, measurement, memory_error), sessions=sessions)
+        result = self._reduced(case, measurement, memory_error)
+        return replace(result, sessions=sessions, scoring_error=scoring_error)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update:  # judged once, by all that will be stored

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_specgate.gates import acceptance, latency, memory, output, speedup
+from pytest_specgate.gates import acceptance, exactness, latency, memory, output, speedup
 from pytest_specgate.gates.anchor import added_up
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.sequential import Seen, first_decisions, open_checks
@@ -18,7 +18,7 @@ from pytest_specgate.gates.verdicts import error_verdict, verdict
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Samples, Stored, Verdict
 from pytest_specgate.suite.cases import Gate
-from pytest_specgate.suite.checks import statistical
+from pytest_specgate.suite.checks import by_rounds
 
 __all__ = ["JudgeContext", "Seen", "error_verdict", "judge", "judge_once", "open_checks"]
 
@@ -28,6 +28,7 @@ _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext]
     Family.ACCEPTANCE: acceptance.judge,
     Family.MEMORY: memory.judge,
     Family.OUTPUT: output.judge,
+    Family.EXACTNESS: exactness.judge,
 }
 
 
@@ -37,7 +38,7 @@ def judge(gate: Gate, looks: Sequence[Seen], stored: Stored | None, context: Jud
         reason = f"no baseline for {context.case}"
         return error_verdict(gate, context.case, reason, f"record one: pytest --specgate-update {context.suite}")
     family = _FAMILIES[gate.spec.info.family]
-    if looks and not statistical(gate, greedy=looks[-1].samples.greedy):
+    if looks and not by_rounds(gate, greedy=looks[-1].samples.greedy):
         looks = looks[-1:]
     try:
         found = first_decisions(looks, lambda samples: family(gate, samples, stored, context))

@@ -27,6 +27,8 @@ ADVICE = {
     "host_memory": _MEMORY,
     "host_memory_ratio": _MEMORY,
     "exact_match": "look at where the texts part: in float32 right software agrees; in bfloat16 ties differ",
+    "greedy_exactness": "the target would not have said this: look at the accept rule, positions and caches after a "
+    "rejection, and the stop rule inside accepted blocks",
     "length_ratio": "check the stop rule inside accepted blocks: end of text, stop strings, max_tokens",
     "token_accounting": "check the stop rule and the token budget inside accepted blocks",
     "chrf": _TEXT,

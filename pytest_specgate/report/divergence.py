@@ -1,41 +1,82 @@
-"""Where the two arms' texts part: the first differing token, with what stands around it."""
+"""Where the two arms' texts part: the first differing token, with what stands around it.
+
+Where the target scored the texts, each token's logit is told too, and whether rounding explains the difference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from pytest_specgate.errors import InvalidTrace
+from pytest_specgate.gates.exactness import is_tie, tolerance
+from pytest_specgate.logits import Divergence
 from pytest_specgate.records import Measurement, Pair, Trace
+from pytest_specgate.samples.choices import choices
 
 AROUND = 60
+REAL = "real_divergence"
+_Tokens = tuple[str, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One arm where the texts part: its token there (None where its output ends), and its text from there on."""
+    """One arm where the texts part: its token there (None where its output ends), and its text from there on.
+
+    ``logit`` is the target's for that token, None where it was not scored.
+    """
 
     arm: str
     token: int | None
     text: str
+    logit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """``number`` is the first differing output token from 1; ``common`` is the text just before it."""
+    """``number`` is the first differing output token from 1; ``common`` is the text just before it.
+
+    ``kind`` is ``numerical_tie`` or ``real_divergence``, empty where the texts were not scored.
+    """
 
     prompt: str
     number: int
     common: str
     sides: tuple[Side, Side]
+    kind: str = ""
 
 
 def partings(measurement: Measurement) -> Iterator[Parting]:
     """The first parting of every prompt whose arms differ, in the order of the prompts."""
     seen: set[str] = set()
+    kinds = _kinds(measurement)
     for pair in measurement.pairs:
         if pair.prompt not in seen and pair.reference.token_ids != pair.candidate.token_ids:
             seen.add(pair.prompt)
-            yield _parting(pair)
+            found = _parting(pair)
+            scored, kind = kinds.get((pair.prompt, found.sides[0].token, found.sides[1].token), (None, ""))
+            yield _with_logits(found, scored, kind) if scored else found
+
+
+def _kinds(measurement: Measurement) -> Mapping[_Tokens, tuple[Divergence, str]]:
+    """By prompt and the two tokens, what the target says of each divergence."""
+    try:
+        found = choices(measurement)
+    except InvalidTrace:  # told as the case's own error
+        return {}
+    if found is None:
+        return {}
+    noise = tolerance(found.control, measurement.place.dtype)
+    return {
+        (one.prompt, one.reference_id, one.candidate_id): (one, "numerical_tie" if is_tie(one, noise) else REAL)
+        for one in reversed(found.divergences)
+    }
+
+
+def _with_logits(parting: Parting, scored: Divergence, kind: str) -> Parting:
+    one, other = parting.sides
+    sides = replace(one, logit=scored.reference_logit), replace(other, logit=scored.candidate_logit)
+    return replace(parting, sides=sides, kind=kind)
 
 
 def _parting(pair: Pair) -> Parting:

@@ -22,7 +22,7 @@ from pytest_specgate.masking import masker
 from pytest_specgate.records import Measurement, Verdict
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 2
+SCHEMA = 3
 _GIVE = "give a file that --specgate-report wrote"
 
 

@@ -27,7 +27,7 @@ def _lines(verdict: Verdict, measurement: Measurement | None) -> Iterator[tuple[
             yield 2, f"looks: {', '.join(map(_look, check.looks))}"
     for warning in verdict.warnings:
         yield 1, f"note: {warning}"
-    if measurement is not None and verdict.metric in ("exact_match", "chrf", "bleu", "rouge_l"):
+    if measurement is not None and verdict.metric in ("exact_match", "greedy_exactness", "chrf", "bleu", "rouge_l"):
         yield from _divergence(measurement)
     if verdict.advice:
         yield 1, f"next: {verdict.advice}"
@@ -49,11 +49,13 @@ def _look(look: Look) -> str:
 
 
 def _divergence(measurement: Measurement) -> Iterator[tuple[int, str]]:
-    """Where the first differing prompt's texts part, with what stands around."""
-    parting = next(partings(measurement), None)
+    """Where the first differing prompt's texts part, with what stands around; a real divergence before any tie."""
+    parting = min(partings(measurement), key=lambda parting: parting.kind == "numerical_tie", default=None)
     if parting is None:
         return
-    yield 1, f"first divergence: {parting.prompt}, output token {parting.number}"
+    kind = f": {parting.kind}" if parting.kind else ""
+    yield 1, f"first divergence: {parting.prompt}, output token {parting.number}{kind}"
     for side in parting.sides:
         found = "ends" if side.token is None else f"id {side.token}"
+        found += "" if side.logit is None else f", logit {side.logit:.6g}"
         yield 2, f"{side.arm} ({found}): {parting.common}{side.text}"

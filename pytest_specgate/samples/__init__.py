@@ -17,6 +17,7 @@ from pytest_specgate.metrics import METRICS
 from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Samples, Trace
 from pytest_specgate.samples import acceptance, latency, memory, output, speed
 from pytest_specgate.samples.blocks import block_numbers
+from pytest_specgate.samples.choices import choices
 
 __all__ = ["reduce"]
 
@@ -31,7 +32,8 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     alone = [_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items()]
     together = _of_blocks(measurement.pairs)
     prompts = tuple(replace(p, series={**p.series, **together.get(p.prompt, {})}) for p in alone)
-    return Samples(measurement.case, measurement.greedy, prompts, memory.scalars(measurement.memory))
+    peaks = memory.scalars(measurement.memory)
+    return Samples(measurement.case, measurement.greedy, prompts, peaks, choices(measurement))
 
 
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy.stats import beta
+from scipy.stats import beta, fisher_exact
 
 
 def exact_limits(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -18,6 +18,18 @@ def upper_limit(hits: int, trials: int, confidence: float = 0.95) -> float:
     """The one-sided upper limit: of 0 of n, the share that would still show nothing once in 20 times."""
     _refuse_impossible(hits, trials)
     return float(beta.isf(1 - confidence, hits + 1, trials - hits)) if hits < trials else 1.0
+
+
+def chance_of_more(many: int, of: int, few: int, out_of: int) -> float:
+    """One-sided Fisher p-value: how often chance alone puts as large a part of all hits on the first side, or larger.
+
+    Raises ValueError where a side has no trial.
+    """
+    _refuse_impossible(many, of)
+    _refuse_impossible(few, out_of)
+    if many * out_of <= few * of:
+        return 1.0
+    return float(fisher_exact([(many, of - many), (few, out_of - few)], alternative="greater").pvalue)
 
 
 def _refuse_impossible(hits: int, trials: int) -> None:

@@ -21,8 +21,15 @@ def statistical(gate: Gate, *, greedy: bool) -> int:
         return 0
     if greedy and family in (Family.ACCEPTANCE, Family.OUTPUT):
         return 0
+    if family is Family.EXACTNESS:  # its near ties are counted against chance, once
+        return 1
     twice = family is Family.SPEEDUP and gate.spec.max_drop is not None
     return twice + sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))
+
+
+def by_rounds(gate: Gate, *, greedy: bool) -> bool:
+    """Whether the gate is judged look by look, more rounds telling more: neither exact nor a pass of its own."""
+    return gate.spec.info.family is not Family.EXACTNESS and statistical(gate, greedy=greedy) > 0
 
 
 def checks_in(cases: Iterable[Case]) -> int:

@@ -282,6 +282,12 @@ class GateSpec(Strict):
                 f"{self.metric} has no statistic {self.statistic!r} — "
                 "remove 'statistic'; it is for latency metrics"
             )
+        whole = self.limit is not None and self.limit.low == self.limit.high == 1
+        if self.info.family is Family.EXACTNESS and (self.compares or not whole):
+            raise ValueError(
+                f"{self.metric} is all or nothing, and compares with no baseline — "
+                "write limit: \"==100%\" and neither max_drop nor max_rise"
+            )
         return self
 
     @property

@@ -120,7 +120,7 @@ def _stepwise(model: Any, text: Text, width: int) -> _Rows:
     for at in range(0, len(output) - 1, width):
         block = output[at : min(at + width, len(output) - 1)]
         ids = torch.tensor([block], device=model.device)
-        out = model(input_ids=ids, past_key_values=out.past_key_values, use_cache=True)
+        out = model(input_ids=ids, use_cache=True, **_cached(model, out))
         parts.append(_reduced(out.logits[0], output[at + 1 : at + 1 + len(block)]))
     return _joined(parts)
 
@@ -138,6 +138,12 @@ def _keep(model: Any, positions: int) -> dict[str, int]:
     """How to ask for the last logits only; a model that cannot be asked makes them all."""
     known = "logits_to_keep" in inspect.signature(model.forward).parameters
     return {"logits_to_keep": positions} if known else {}
+
+
+def _cached(model: Any, out: Any) -> dict[str, Any]:
+    """The cache so far, under the name by which this version of transformers takes it."""
+    name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+    return {name: getattr(out, name)}
 
 
 def _reduced(rows: Any, output: Sequence[int]) -> _Rows:

@@ -1,0 +1,181 @@
+"""Greedy exactness: that every token of the candidate's text is the target's own choice, as far as rounding lets tell.
+
+Two right evaluations of one token differ by rounding, so a token may lie a little below the target's choice. How
+little is measured: the control changes how many tokens a forward reads and sees what that does to the margins of
+tokens which the target chose. A real fault shows as one regret far beyond that noise, as two beyond it, or as more
+near ties than right software has. The reference arm's own texts stand the same test first: a machine whose target
+regrets its own tokens cannot blame a decoder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
+from pytest_specgate.gates.parts import unmeasured
+from pytest_specgate.logits import Choices, Control, Divergence, TextRegrets
+from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
+from pytest_specgate.stats.proportions import chance_of_more
+from pytest_specgate.suite.cases import Gate
+
+#: The noise is the control's largest change times this: a larger sample has a larger maximum.
+FACTOR = 1.5
+#: Nor is it less than so many units in the last place of a typical highest logit.
+LEAST_ULPS = 2.0
+#: Beyond this, in logits, a near tie and a fault look alike.
+MOST_NOISE = 0.75
+#: With fewer control tokens their largest change says little.
+LEAST_CONTROL = 128
+_MANTISSA = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
+#: In these a tie that rounding can turn is so rare that equal arithmetic means equal texts.
+_FINE = frozenset({"float32", "float64"})
+
+
+def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
+    """The check of one exactness gate. Raises NoVerdict where no text was scored."""
+    found = _found(gate, samples, context)
+    noise = tolerance(found.control, context.place.dtype)
+    outcome, reason, needed = _judged(found, noise, context)
+    share = 1 - (_beyond(found.candidate, noise) + len(_bad_ends(found))) / _tokens(found.candidate)
+    value = Interval(share, share, share)
+    required = gate.spec.limit.text if gate.spec.limit else ""
+    check = Check("limit", required, outcome, f"greedy exactness: {reason}", value, needed)
+    return Judged((check,), value, warnings=tuple(_notes(found, noise)))
+
+
+def tolerance(control: Control, dtype: str) -> float:
+    """The regret, in logits, that this machine's rounding explains."""
+    return max(FACTOR * control.gap_change, LEAST_ULPS * ulp(control.median_best, dtype))
+
+
+def ulp(value: float, dtype: str) -> float:
+    """The unit in the last place of a number; 0 for a dtype whose rounding is not known."""
+    if dtype not in _MANTISSA or value == 0:
+        return 0.0
+    return math.ldexp(1.0, math.frexp(abs(value))[1] - 1 - _MANTISSA[dtype])
+
+
+def is_tie(divergence: Divergence, noise: float) -> bool:
+    """Whether the target scores both tokens alike, within its noise: ``numerical_tie``, else ``real_divergence``."""
+    return divergence.gap is not None and divergence.gap <= noise
+
+
+def _found(gate: Gate, samples: Samples, context: JudgeContext) -> Choices:
+    if not samples.greedy:
+        what = f"{gate.spec.metric} asks for the target's highest choice, and this case samples"
+        raise NoVerdict(what, "narrow the gate with 'scenarios', or set the scenario's temperature to 0")
+    if samples.choices is None or not _tokens(samples.choices.candidate):
+        hint = "remove the gate, or use an engine that scores texts"
+        raise unmeasured(gate.spec.metric, context.engine, hint)
+    return samples.choices
+
+
+def _judged(found: Choices, noise: float, context: JudgeContext) -> tuple[Outcome, str, str]:
+    """(outcome, what was found, what would decide)."""
+    if refusal := _refusal(found, noise):
+        return Outcome.INCONCLUSIVE, *refusal
+    if fault := _fault(found, noise, context):
+        return Outcome.FAIL, fault, ""
+    tokens = _tokens(found.candidate)
+    if _beyond(found.candidate, noise):
+        said = f"one of {tokens} tokens lies beyond the target's noise: {_worst(found.candidate, noise)}"
+        return Outcome.INCONCLUSIVE, said, "more prompts would tell: a second such token fails"
+    largest = max(max(text.regrets, default=0.0) for text in found.candidate)
+    said = f"all {tokens} tokens are the target's choice within its noise of {noise:.3g} logits"
+    return Outcome.PASS, f"{said} (largest regret {largest:.3g}, {_ties(found.candidate)} near ties)", ""
+
+
+def _refusal(found: Choices, noise: float) -> tuple[str, str] | None:
+    """Why this machine cannot tell, and what would; None where it can."""
+    control = found.control
+    if control.tokens < LEAST_CONTROL:
+        said = f"a control of {control.tokens} tokens says too little of the target's noise"
+        return said, f"raise max_tokens or add prompts: it takes {LEAST_CONTROL}"
+    if noise > MOST_NOISE:
+        said = f"the target's own arithmetic moves margins by up to {control.gap_change:.3g} logits here"
+        said += f", and noise of {noise:.3g} hides faults (at most {MOST_NOISE})"
+        return said, "use float32, or kernels that do not depend on the batch"
+    if _off(found.reference, noise):
+        said = f"the reference arm fails the same test ({_worst(found.reference, noise)})"
+        said += ": on this machine the target disagrees with itself, which is not the decoder's doing"
+        return said, "find out why one-token decoding and scoring differ: processors, caches, hardware"
+    return None
+
+
+def _fault(found: Choices, noise: float, context: JudgeContext) -> str:
+    """What the target would not have said; empty if there is nothing."""
+    tokens = _tokens(found.candidate)
+    if _off(found.candidate, noise):
+        beyond = _beyond(found.candidate, noise)
+        return f"{beyond} of {tokens} tokens are not the target's choice: {_worst(found.candidate, noise)}"
+    if ends := _bad_ends(found):
+        more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
+        return f"the text of {ends[0].prompt} {ends[0].bad_end}{more}"
+    if _invariant(found, context.place.dtype) and found.divergences:
+        part = found.divergences[0]
+        said = f"the texts part at {part.prompt}, output token {part.position + 1}, though on this machine forwards"
+        return f"{said} of 1 and {found.control.width} tokens agree to the last bit"
+    return _more_ties(found, context)
+
+
+def _more_ties(found: Choices, context: JudgeContext) -> str:
+    """Near ties beyond chance, against the reference's texts and against what verifying does by itself."""
+    many, of = _ties(found.candidate), _tokens(found.candidate)
+    few, out_of = _ties(found.reference), _tokens(found.reference)
+    control = found.control
+    # All looks share the error rate of a check, and this one looks once.
+    if chance_of_more(many, of, few, out_of) >= context.alpha:
+        return ""
+    if chance_of_more(many, of, control.wide_ties, control.tokens) >= context.alpha:
+        return ""
+    own = f"the reference arm's {few} of {out_of}, the control's {control.wide_ties} of {control.tokens}"
+    return f"{many} of {of} tokens lie below the target's choice, each within its noise: more than chance ({own})"
+
+
+def _invariant(found: Choices, dtype: str) -> bool:
+    quiet = found.control.wide_change == 0 == found.control.self_change and not found.restless
+    return quiet and dtype in _FINE
+
+
+def _off(texts: Sequence[TextRegrets], noise: float) -> bool:
+    """One regret of more than twice the noise, or two of more than it."""
+    return _beyond(texts, 2 * noise) > 0 or _beyond(texts, noise) > 1
+
+
+def _beyond(texts: Sequence[TextRegrets], noise: float) -> int:
+    return sum(regret > noise for text in texts for regret in text.regrets)
+
+
+def _ties(texts: Sequence[TextRegrets]) -> int:
+    return _beyond(texts, 0.0)
+
+
+def _tokens(texts: Sequence[TextRegrets]) -> int:
+    return sum(len(text.regrets) for text in texts)
+
+
+def _bad_ends(found: Choices) -> list[TextRegrets]:
+    """Wrong ends of the candidate's that the reference arm does not show for the same prompt."""
+    excused = {text.prompt for text in found.reference if text.bad_end}
+    return [text for text in found.candidate if text.bad_end and text.prompt not in excused]
+
+
+def _worst(texts: Sequence[TextRegrets], noise: float) -> str:
+    regret, prompt, position = max(
+        ((regret, text.prompt, i) for text in texts for i, regret in enumerate(text.regrets)), key=lambda row: row[0]
+    )
+    return f"{prompt}, output token {position + 1}, lies {regret:.3g} logits below it, and its noise is {noise:.3g}"
+
+
+def _notes(found: Choices, noise: float) -> Iterator[str]:
+    control = found.control
+    if found.control_fresh:
+        yield f"control: {control.tokens} tokens in {control.seconds:.0f} s, kept for later runs and not counted"
+    if found.restless:
+        yield f"the reference arm gave {found.restless} prompts another text in another round: not the decoder's doing"
+    if control.self_change:
+        yield f"one-token forwards run again differ by up to {control.self_change:.3g} logits on this machine"
+    if found.divergences:
+        ties = sum(is_tie(divergence, noise) for divergence in found.divergences)
+        yield f"texts that part: {ties} by numerical_tie, {len(found.divergences) - ties} by real_divergence"

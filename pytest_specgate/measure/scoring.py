@@ -1,0 +1,234 @@
+"""The scoring pass of a greedy case: what the target says of both arms' texts, and how far its own arithmetic moves.
+
+The pass runs after the timed rounds, and its time is told apart. Its control (see :class:`~pytest_specgate.logits.
+Control`) depends on the machine and the target alone, so it is measured once and kept in the user's cache under
+everything that decides how the target computes. A cache that cannot be read or written costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from pytest_specgate import jsontext
+from pytest_specgate.codec import CodecError, decode, encode
+from pytest_specgate.engines.base import Engine, Scorer
+from pytest_specgate.engines.content import cache_folder
+from pytest_specgate.errors import EngineError, SpecgateError, StoreError
+from pytest_specgate.files import write_atomically
+from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
+from pytest_specgate.measure.dialogue import Dialogue, turn_name
+from pytest_specgate.metrics import Family
+from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
+from pytest_specgate.suite.cases import Case
+
+#: Raise when a control would come out differently.
+CONTROL_VERSION = 1
+#: Tokens of a control. In 16 bits a few tokens in a hundred nearly tie, so the noise must be known well; in 32 bits a
+#: tie as narrow as the noise comes once in some hundred thousand tokens.
+CONTROL_TOKENS: Mapping[str, int] = {"bfloat16": 2048, "float16": 2048}
+FEWER_CONTROL_TOKENS = 256
+#: Tokens whose one-token forwards are run again: a machine that repeats itself does so from the start.
+REPEATED_TOKENS = 64
+#: What decides how a target computes, beside its weights, the device and the dtype.
+_FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization")
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Texts with the requests that they answer."""
+
+    requests: list[Request]
+    ids: list[tuple[int, ...]]
+
+    def first(self, tokens: int) -> _Texts:
+        """Whole texts from the beginning, the last one cut, with so many tokens in all."""
+        kept = _Texts([], [])
+        for request, ids in zip(self.requests, self.ids):
+            if tokens <= 0:
+                break
+            kept.requests.append(request)
+            kept.ids.append(ids[:tokens])
+            tokens -= len(ids)
+        return kept
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all."""
+        return sum(map(len, self.ids))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """An engine that scores, under its name in the suite; what it returns is checked."""
+
+    name: str
+    engine: Engine
+    scorer: Scorer
+
+    def scores(self, texts: _Texts, width: int | None) -> list[Scores]:
+        """Scores of all texts, ``width`` tokens a forward. Raises EngineError for what are no scores of these."""
+        found = self.scorer.score(texts.requests, texts.ids, width)
+        wrong = "" if len(found) == len(texts.ids) else f"{len(found)} texts scored of {len(texts.ids)}"
+        for request, ids, scores in zip(texts.requests, texts.ids, found):
+            wrong = wrong or (f"{request.prompt}: {said}" if (said := _misfit(len(ids), scores)) else "")
+        if wrong:
+            raise EngineError(self.name, wrong, "look at the target's weights and dtype, or at the engine's adapter")
+        return found
+
+
+def _misfit(tokens: int, scores: Scores) -> str:
+    """What is wrong with the scores of so many tokens; empty if nothing."""
+    columns = (scores.best, scores.best_ids, scores.runner_up, scores.emitted)
+    if {len(column) for column in columns} != {tokens}:
+        return f"{min(map(len, columns))} of {tokens} tokens scored"
+    for i, (best, _, runner_up, emitted) in enumerate(zip(*columns)):
+        if not all(map(math.isfinite, (best, runner_up, emitted))):
+            return f"the target's logits at output token {i + 1} are not finite numbers"
+        if emitted > best or runner_up > best:
+            return f"a logit at output token {i + 1} lies above the highest one"
+    return ""
+
+
+def with_scores(
+    engine: Engine, case: Case, measurement: Measurement, progress: Callable[[str], None]
+) -> tuple[Measurement, SpecgateError | None]:
+    """The measurement with scores, if a gate of the case asks for them; else, or where they failed, as it was."""
+    if not any(gate.spec.info.family is Family.EXACTNESS for gate in case.gates):
+        return measurement, None
+    try:
+        return replace(measurement, exactness=score_case(engine, case, measurement, progress)), None
+    except SpecgateError as error:
+        return measurement, error
+
+
+def score_case(
+    engine: Engine, case: Case, measurement: Measurement, progress: Callable[[str], None]
+) -> Exactness | None:
+    """Scores of every distinct text of a measured case; None where the engine cannot score or the case samples.
+
+    Raises EngineError, OutOfMemory from the engine.
+    """
+    if Capability.LOGITS not in engine.capabilities or not isinstance(engine, Scorer) or not measurement.greedy:
+        return None
+    asked = _requests(case, measurement)
+    texts = _distinct(asked, [t for pair in measurement.pairs for t in (pair.reference, pair.candidate)])
+    progress(f"{case.id}: scoring {len(texts.ids)} texts of {texts.tokens} tokens")
+    started = time.monotonic()
+    target = _Target(case.engine, engine, engine)
+    scores = target.scores(texts, None)
+    seconds = time.monotonic() - started
+    scored = tuple(ScoredText(r.prompt, ids, s) for r, ids, s in zip(texts.requests, texts.ids, scores))
+    own = _distinct(asked, [pair.reference for pair in measurement.pairs])
+    control, fresh = _control(target, own, measurement, progress)
+    return Exactness(scored, control, seconds, fresh)
+
+
+def _requests(case: Case, measurement: Measurement) -> dict[str, Request]:
+    """What each prompt was asked, with the answers that its later turns carried."""
+    dialogue = Dialogue(case)
+    for pair in measurement.pairs:
+        dialogue.remember(pair.reference)
+    turns = [(c, turn) for c in case.scenario.conversations for turn in range(len(c.turns))]
+    return {turn_name(c, turn): dialogue.request(c, turn) for c, turn in turns}
+
+
+def _distinct(asked: Mapping[str, Request], traces: Sequence[Trace]) -> _Texts:
+    found = dict.fromkeys((trace.prompt, trace.token_ids) for trace in traces if trace.token_ids)
+    return _Texts([asked[prompt] for prompt, _ in found], [ids for _, ids in found])
+
+
+# --- the control ------------------------------------------------------------------------------------------------
+
+
+def _control(
+    target: _Target, own: _Texts, measurement: Measurement, progress: Callable[[str], None]
+) -> tuple[Control, bool]:
+    """The control, and whether it was measured just now."""
+    width = _width(measurement)
+    note = cache_folder() / "controls" / f"{_key(measurement, width)}.json"
+    known = bool(measurement.workload.get("target"))  # an engine that does not say which target has no cache
+    if known and (kept := _read(note)) is not None:
+        return kept, False
+    least = CONTROL_TOKENS.get(measurement.place.dtype, FEWER_CONTROL_TOKENS)
+    progress(f"{measurement.case}: control of {least} tokens, measured once for this target and machine")
+    started = time.monotonic()
+    control = _compared(target, _enough(target.engine, own, least), width)
+    control = replace(control, seconds=time.monotonic() - started)
+    if known:
+        _write(note, control)
+    return control, True
+
+
+def _width(measurement: Measurement) -> int:
+    """Tokens that one verification reads: the draft's and the one before."""
+    drafted = [r.drafted for pair in measurement.pairs for r in pair.candidate.rounds or ()]
+    said = measurement.subject.get("k", "")
+    return 1 + (int(said) if said.isdigit() else max(drafted, default=4))
+
+
+def _enough(engine: Engine, own: _Texts, least: int) -> _Texts:
+    """The reference arm's texts, made anew past their end where they are too short."""
+    if own.tokens >= least or not own.ids:
+        return own.first(least)
+    budget = math.ceil(least / len(own.ids))
+    while budget > max(map(len, own.ids)):
+        longer = [replace(request, max_tokens=budget, stop=(), ignore_eos=True) for request in own.requests]
+        try:
+            traces = [trace for request in longer for trace in engine.generate([request], Arm.REFERENCE)]
+        except EngineError:  # the window is shorter
+            budget //= 2
+            continue
+        return _Texts(longer, [trace.token_ids for trace in traces]).first(least)
+    return own
+
+
+def _compared(target: _Target, texts: _Texts, width: int) -> Control:
+    single, wide, whole = (target.scores(texts, one) for one in (1, width, None))
+    again = target.scores(texts.first(REPEATED_TOKENS), 1)
+    other_choice = [
+        verified != best_id and best > runner_up
+        for w, s in zip(wide, whole)
+        for verified, best_id, best, runner_up in zip(w.best_ids, s.best_ids, s.best, s.runner_up)
+    ]
+    return Control(
+        tokens=texts.tokens,
+        width=width,
+        wide_change=_change(single, wide),
+        scoring_change=_change(single, whole),
+        self_change=_change(single, again),
+        wide_ties=sum(other_choice),
+        median_best=median([abs(logit) for s in single for logit in s.best]),
+        seconds=0.0,
+    )
+
+
+def _change(one: Sequence[Scores], other: Sequence[Scores]) -> float:
+    """The largest change of a margin; the second run may be shorter."""
+    return max(abs(a - b) for s, o in zip(one, other) for a, b in zip(s.margins, o.margins))
+
+
+def _key(measurement: Measurement, width: int) -> str:
+    facts = {name: measurement.subject.get(name, "") for name in _FACTS}
+    facts |= {"kind": measurement.engine_kind, "target": measurement.workload.get("target", ""), "width": str(width)}
+    facts |= {"device": measurement.place.device, "dtype": measurement.place.dtype, "version": str(CONTROL_VERSION)}
+    return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
+
+
+def _read(note: Path) -> Control | None:
+    try:
+        return decode(Control, jsontext.parse(note.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, jsontext.JsonError, CodecError):
+        return None
+
+
+def _write(note: Path, control: Control) -> None:
+    try:
+        write_atomically(note, jsontext.dump(encode(control), indent=1) + "\n")
+    except StoreError:
+        return
