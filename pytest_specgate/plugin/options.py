@@ -16,7 +16,7 @@ import pytest
 TIERS = ("smoke", "full", "nightly")
 UPDATE_ONLY = ("new", "failed")
 MOST_SESSIONS = 20
-REPORT_ENDINGS = (".json", ".md")
+REPORT_ENDINGS = (".html", ".json", ".md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ TABLE = (
     Option("tier", "Run suites up to a tier: smoke, full, nightly (default: smoke)", metavar="TIER"),
     Option("baselines", "Folder of baselines (default: baselines in the root directory)", metavar="DIR"),
     Option("budget", "Time for measuring, such as 90 or 20min; what clear cases leave, others get", metavar="SECONDS"),
-    Option("report", "Write a report of the run (.json, .md); may be given more than once", "list", "PATH"),
+    Option("report", "Write a report of the run (.html, .json, .md); may be given more than once", "list", "PATH"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),

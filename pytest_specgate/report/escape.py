@@ -36,7 +36,7 @@ def flat(text: str) -> str:
 def one_line(text: str, width: int) -> str:
     """Harmless, on one line, cut in the middle to at most ``width`` characters."""
     # What is cut out anyway is not looked at: a model may write a line of a megabyte.
-    line = flat(text if len(text) <= 20 * width else f"{text[: 10 * width]}…{text[-10 * width :]}")
+    line = flat(text if len(text) <= 4 * width else f"{text[: 2 * width]}…{text[-2 * width :]}")
     if len(line) <= width:
         return line
     half = (width - 1) // 2

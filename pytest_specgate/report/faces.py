@@ -17,12 +17,13 @@ from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
 from pytest_specgate.report import document
 from pytest_specgate.report.document import Report
+from pytest_specgate.report.html.page import html
 from pytest_specgate.report.markdown import markdown
 
 T = TypeVar("T")
 
 #: Those that people read.
-FACES: Mapping[str, Callable[[Report], str]] = MappingProxyType({".md": markdown})
+FACES: Mapping[str, Callable[[Report], str]] = MappingProxyType({".html": html, ".md": markdown})
 
 
 def write(path: Path, report: Report) -> None:

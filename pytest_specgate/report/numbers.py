@@ -57,6 +57,11 @@ def text(found: Estimate | None, unit: Unit) -> str:
     return f"{value} [{low}, {high}]"
 
 
+def ends(found: Estimate) -> list[float]:
+    """The value and the limits that are known."""
+    return [end for end in (found.low, found.value, found.high) if end is not None]
+
+
 def estimate(limits: Limits | CannotTell, otherwise: float | None = None) -> Estimate | None:
     """Limits as an estimate; the bare number ``otherwise`` where there are none."""
     if isinstance(limits, CannotTell):

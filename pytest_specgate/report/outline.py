@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_specgate import samples
@@ -74,10 +74,23 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 def alike(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, ...]]:
     """Verdicts grouped where one sentence serves them all: an engine that cannot start is one trouble, not twenty."""
-    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    return _grouped(verdicts, lambda one: (one.outcome, one.softened, one.reason, one.advice, engine_of(one)))
+
+
+def related(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, ...]]:
+    """Verdicts grouped by engine, outcome and what to look at next."""
+    return _grouped(verdicts, lambda one: (one.outcome, one.softened, one.advice, engine_of(one)))
+
+
+def engine_of(verdict: Verdict) -> str:
+    """The engine's name."""
+    return verdict.case.partition("::")[0]
+
+
+def _grouped(verdicts: Sequence[Verdict], key: Callable[[Verdict], Hashable]) -> list[tuple[Verdict, ...]]:
+    groups: dict[Hashable, list[Verdict]] = {}
     for verdict in verdicts:
-        key = (verdict.outcome, verdict.softened, verdict.reason, verdict.advice, verdict.case.partition("::")[0])
-        groups.setdefault(key, []).append(verdict)
+        groups.setdefault(key(verdict), []).append(verdict)
     return [tuple(group) for group in groups.values()]
 
 

@@ -25,7 +25,7 @@ from .conftest import PASS, UNDECIDED, Project
         ),
         (
             "--specgate-report=out.txt",
-            "--specgate-report: 'out.txt' has no ending that names a format — end it in one of: .json, .md",
+            "--specgate-report: 'out.txt' has no ending that names a format — end it in one of: .html, .json, .md",
         ),
         ("--specgate-baselines=pytest.ini", "--specgate-baselines: 'pytest.ini' is no folder — name a folder"),
     ],

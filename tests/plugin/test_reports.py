@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from pytest_specgate.plugin.options import REPORT_ENDINGS
 from pytest_specgate.report import document
 
 from .conftest import ERROR, FAIL, PASS, UNDECIDED, Project
@@ -66,6 +67,20 @@ def test_the_report_holds_verdicts_and_measurements(project: Project) -> None:
     assert [one.case for one in report.measurements["suites/demo.specgate.yaml"]] == ["tiny::qa-t0-c1"]
     assert report.exit_status == 1
     assert (project.path / "sub/again.json").is_file()
+
+
+def test_every_form_tells_the_same_counts(project: Project) -> None:
+    project.suite(PASS, FAIL, UNDECIDED, ERROR)
+
+    result = project.run(*(f"--specgate-report=out{ending}" for ending in REPORT_ENDINGS))
+
+    assert result.ret == 1
+    report = document.read(project.path / "out.json")
+    assert sorted(v.outcome.value for v in report.verdicts) == ["ERROR", "FAIL", "INCONCLUSIVE", "PASS"]
+    said = "Speculation gates: 1 failed, 1 could not be measured, 1 undecided, 1 passed"
+    assert f"<h1>{said}</h1>" in (project.path / "out.html").read_text(encoding="utf-8")
+    assert (project.path / "out.md").read_text(encoding="utf-8").startswith(f"## {said}\n")
+    result.stdout.fnmatch_lines(["report written: out.html", "report written: out.json", "report written: out.md"])
 
 
 def test_an_interrupt_leaves_a_report_of_what_was_done(project: Project) -> None:

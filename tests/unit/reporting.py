@@ -19,7 +19,7 @@ _SUITE = {
         "quick": {"kind": "scripted"},
         "slow": {
             "kind": "scripted",
-            "options": {"speedup": 0.8, "acceptance": 0.3, "fault": "diverge", "fail_on": "q2/1"},
+            "options": {"speedup": 0.8, "acceptance": 0.3, "fault": "diverge", "fail_on": "q2"},
         },
         "blind": {"kind": "scripted", "options": {"fault": "no_rounds"}},
         "gone": {"kind": "scripted", "options": {"fault": "start"}},

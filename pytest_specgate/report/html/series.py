@@ -1,0 +1,95 @@
+"""What changes with the number of requests at once: speedup and break-even, throughput against latency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_specgate.metrics import Unit
+from pytest_specgate.report import numbers
+from pytest_specgate.report.html import svg
+from pytest_specgate.report.html.markup import EMPTY, Markup, joined, tag
+from pytest_specgate.report.html.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Scale
+from pytest_specgate.report.numbers import Estimate, text
+from pytest_specgate.report.outline import CaseView
+from pytest_specgate.units import format_value
+
+_HEIGHT = 170
+_ARMS = {"reference_": "reference", "": "candidate"}
+
+
+def by_concurrency(views: Sequence[CaseView]) -> Markup:
+    """Both pictures for every scenario that ran at several concurrencies; nothing where none did."""
+    groups: dict[str, list[tuple[int, CaseView]]] = {}
+    for view in views:
+        if view.series is not None and view.samples is not None:
+            groups.setdefault(view.series[0], []).append((view.series[1], view))
+    pictures = [_pictures(name, sorted(group, key=lambda one: one[0])) for name, group in groups.items() if group[1:]]
+    return tag("div", *pictures, class_="figures") if pictures else EMPTY
+
+
+def _pictures(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
+    return joined([_speedup(name, group), _throughput(name, group)])
+
+
+def _speedup(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
+    title = f"Speedup against concurrency: {name}"
+    found = [(n, one) for n, view in group if view.samples and (one := numbers.speedup(view.samples)) is not None]
+    if len(found) < 2:
+        return svg.absent(title, "not measured at two concurrencies or more")
+    across = Scale(found[0][0], found[-1][0], LEFT + 16, WIDTH - RIGHT - 16, log=found[0][0] > 0)
+    up = Scale(*svg.around([end for _, one in found for end in numbers.ends(one)], [1.0]), _HEIGHT - BOTTOM, TOP)
+    parts = [svg.y_axis(up, lambda value: f"{value:.3g}x"), svg.line(LEFT, up(1.0), WIDTH - RIGHT, up(1.0), "even")]
+    parts.append(svg.path([(across(n), up(one.value)) for n, one in found], "curve candidate"))
+    for n, one in found:
+        kind = "worse" if one.value < 1 else "candidate"
+        if one.low is not None and one.high is not None:
+            parts.append(svg.line(across(n), up(one.low), across(n), up(one.high), f"whisker {kind}"))
+        parts.append(svg.dot(across(n), up(one.value), kind, f"{n} at once: {text(one, Unit.RATIO)}"))
+        parts.append(svg.text(across(n), _HEIGHT - 17, str(n)))
+    parts.append(svg.text((LEFT + WIDTH) / 2, _HEIGHT - 4, "requests at once"))
+    said = "; ".join(f"{n} at once: {text(one, Unit.RATIO)}" for n, one in found)
+    return svg.figure(title, said, _HEIGHT, parts, f"{said}. {_break_even(found)}")
+
+
+def _break_even(found: Sequence[tuple[int, Estimate]]) -> str:
+    losing = [n for n, one in found if one.high is not None and one.high < 1]
+    gaining = [n for n, one in found if one.low is not None and one.low > 1]
+    if losing:
+        return f"Slower than without speculation at {', '.join(map(str, losing))} at once."
+    if len(gaining) == len(found):
+        return "Faster than without speculation at every concurrency measured."
+    return "Not told apart from break-even at every concurrency measured."
+
+
+def _throughput(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
+    title = f"Throughput against latency: {name}"
+    curves = {arm: _curve(prefix, group) for prefix, arm in _ARMS.items()}
+    points = [point for curve in curves.values() for point in curve]
+    if not points:
+        return svg.absent(title, "not measured")
+    across = Scale(*svg.around([rate for _, rate, _ in points]), LEFT, WIDTH - RIGHT)
+    up = Scale(*svg.around([seconds for _, _, seconds in points]), _HEIGHT - BOTTOM, TOP)
+    name_below = "tokens per second (all requests); upwards: median seconds to the last token"
+    parts = [svg.y_axis(up, lambda value: format_value(value, Unit.SECONDS))]
+    parts.append(svg.x_axis(across, TOP, _HEIGHT - BOTTOM, lambda value: f"{value:.4g}", "tokens per second"))
+    said = []
+    for arm, curve in curves.items():
+        parts.append(svg.path([(across(rate), up(seconds)) for _, rate, seconds in curve], f"curve {arm}"))
+        for n, rate, seconds in curve:
+            told = f"{arm}, {n} at once: {rate:.1f} tokens/s, {format_value(seconds, Unit.SECONDS)}"
+            said.append(told)
+            parts += [svg.dot(across(rate), up(seconds), arm, told), svg.text(across(rate), up(seconds) - 6, str(n))]
+    return svg.figure(title, "; ".join(said), _HEIGHT, parts, f"{name_below}. {'; '.join(said)}.")
+
+
+def _curve(prefix: str, group: Sequence[tuple[int, CaseView]]) -> list[tuple[int, float, float]]:
+    """(concurrency, tokens per second, seconds) as medians, where both were measured."""
+    found = []
+    for n, view in group:
+        if view.samples is None:
+            continue
+        rate = numbers.median(view.samples, f"{prefix}throughput")
+        seconds = numbers.median(view.samples, f"{prefix}e2el")
+        if rate is not None and seconds is not None:
+            found.append((n, rate.value, seconds.value))
+    return found
