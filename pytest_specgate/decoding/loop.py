@@ -59,6 +59,10 @@ class Decoder:
         done = sorted(scheduler.done, key=lambda row: row.number)
         return [_generation(row, submit) for row in done]
 
+    def forget(self) -> None:
+        """Give the target's cache back; the next run allocates anew. For after a failure, out of memory above all."""
+        self.target.cache = None
+
     def _refuse_long(self, jobs: Sequence[Job]) -> None:
         context = self.target.anatomy.context
         for job in jobs:

@@ -15,6 +15,7 @@ from pytest_specgate.units import did_you_mean
 
 GROUP = "specgate.engines"
 BUILT_IN = {
+    "native": "pytest_specgate.engines.native:NativeEngine",
     "scripted": "pytest_specgate.engines.scripted:ScriptedEngine",
     "transformers": "pytest_specgate.engines.transformers:TransformersEngine",
 }

@@ -1,7 +1,8 @@
 """A smaller model that drafts token by token.
 
 Its cache trails the text: after a round in which every draft was kept it lacks the last of them as well as the target's
-own token. Rows lag by different numbers, so what each lacks is read in one block, padded at its end.
+own token. Rows lag by different numbers, so what each lacks is read in one block, padded at its end. Where a text
+outgrows the model's context nothing is drafted any more, and decoding goes on plainly.
 """
 
 from __future__ import annotations
@@ -34,18 +35,25 @@ class DraftModel:
         self._held = [0] * slots
 
     def enter(self, row: Row, slot: int) -> None:
-        """Read the prompt."""
-        self._network.prefill(row.job.prompt, slot)
+        """Read the prompt, if drafting can begin at all."""
+        if self._allowed(row, 1):
+            self._network.prefill(row.job.prompt, slot)
         self._held[slot] = len(row.job.prompt)
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
-        """Return the next ``max(limits)`` tokens of every row, of which each proposes what its limit allows."""
+        """Return the next tokens of every row, of which each proposes what its limit and the context allow."""
+        limits = [self._allowed(row, limit) for row, limit in zip(rows, limits)]
         self._steps = max(limits)
         self._lengths = tuple(len(row.tokens) for row in rows)
         if not self._steps:
             return nothing(len(rows), self._network.device)
         chooser = Chooser(rows, self._network.device)
         return continued(self._network, chooser, self._catch_up(rows), self._lengths, limits)
+
+    def _allowed(self, row: Row, limit: int) -> int:
+        """How many of ``limit`` drafts the context has room for; the last one is not read."""
+        context = self._network.anatomy.context
+        return limit if context is None else max(0, min(limit, context + 1 - len(row.tokens)))
 
     def _catch_up(self, rows: Sequence[Row]) -> Tensor:
         """Read what each row's cache lacks; return the scores after its last token, ``[rows, vocabulary]``."""

@@ -1,0 +1,288 @@
+"""The ``native`` engine: both arms through specgate's own decoder, in batches, with rounds counted inside the loop.
+
+The reference arm is the same loop with an empty draft, so a speed-up compares two ways to decode and not two pieces of
+software. A request's random numbers depend on its sampling seed, its prompt's name and the position alone: never on
+what runs beside it. Importing this module loads no torch.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.threads import tame_spinning
+from pytest_specgate.errors import EngineError
+from pytest_specgate.logits import Scores
+from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Sampling, Trace
+
+if TYPE_CHECKING:
+    from pytest_specgate.decoding.job import Generation, Job
+    from pytest_specgate.decoding.loop import Decoder
+    from pytest_specgate.decoding.network import Network
+    from pytest_specgate.engines.hf.loading import Loaded
+
+_log = logging.getLogger("pytest_specgate")
+
+
+class NativeEngine:
+    """The engine protocol over :mod:`pytest_specgate.decoding`."""
+
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.ROUNDS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS}
+    )
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._name = context.name
+        self._device = ""
+        self._target: Loaded | None = None
+        self._draft: Loaded | None = None
+        self._decoders: dict[Arm, Decoder] = {}
+
+    # --- life --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load target and draft; refuse what the decoder cannot run, before anything is timed."""
+        if warning := tame_spinning():
+            _log.warning("%s", warning)
+        import torch
+
+        from pytest_specgate.decoding.loop import Decoder
+        from pytest_specgate.decoding.network import Network
+        from pytest_specgate.engines.hf import loading, machine
+
+        spec = self._context.spec
+        if not spec.target:
+            raise EngineError(self._name, "no target model", "add 'target: ...' to the engine in the suite")
+        if spec.threads:
+            torch.set_num_threads(spec.threads)
+        self._device = machine.device_for(self._context)
+        dtype = machine.dtype_for(self._context, self._device)
+        self._target = loading.load(self._context, spec.target, dtype, self._device)
+        if self._target.tokenizer is None or not self._target.tokenizer.chat_template:
+            hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
+            raise EngineError(self._name, "the target has no tokenizer with a chat template", hint)
+        with self._refusals():
+            network = Network(self._target.model)
+            self._decoders[Arm.REFERENCE] = Decoder(network)
+            if Arm.CANDIDATE in self._context.arms:
+                self._decoders[Arm.CANDIDATE] = self._candidate(network, dtype)
+
+    def _candidate(self, network: Network, dtype: Any) -> Decoder:
+        from pytest_specgate.decoding.loop import Decoder
+        from pytest_specgate.engines.hf import drafting, loading, machine
+
+        candidate = self._context.spec.candidate
+        if candidate is None:
+            hint = "add 'candidate: {method: ...}' to the engine in the suite"
+            raise EngineError(self._name, "no candidate", hint)
+        if candidate.draft:
+            draft_dtype = machine.draft_dtype_for(self._context, dtype)
+            self._draft = loading.load(self._context, candidate.draft, draft_dtype, self._device)
+        parts = drafting.Parts(self._name, network, self._started(), self._draft)
+        return Decoder(network, drafting.drafter(candidate, parts), candidate.num_draft_tokens)
+
+    def check(self, concurrency: int, greedy: bool) -> None:
+        """Accept any case: requests run side by side, greedy or not."""
+
+    def close(self) -> None:
+        """Drop both models and their caches."""
+        if self._target is None:
+            return
+        from pytest_specgate.engines.hf.failures import empty_caches
+
+        self._target = self._draft = None
+        self._decoders.clear()
+        empty_caches()
+
+    # --- work --------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        """Return one trace per request, all run side by side. Raises EngineError, OutOfMemory."""
+        from pytest_specgate.engines.hf.failures import translated
+
+        target = self._started()
+        if arm not in self._decoders:
+            raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
+        decoder = self._decoders[arm]
+        jobs = [self._job(request, target) for request in requests]
+        with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
+            try:
+                made = decoder.run(jobs, len(jobs))
+            except Exception:
+                decoder.forget()
+                raise
+        return [_trace(*each, arm, target) for each in zip(requests, jobs, made)]
+
+    def score(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
+    ) -> list[Scores]:
+        """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says."""
+        from pytest_specgate.engines.hf import scoring
+        from pytest_specgate.engines.hf.failures import translated
+
+        target = self._started()
+        with translated(self._name, "scoring failed"):
+            named = [(r.prompt, self._encode(r, target), text) for r, text in zip(requests, texts)]
+            return scoring.score(target.model, named, width, self._name)
+
+    def _job(self, request: Request, target: Loaded) -> Job:
+        from pytest_specgate.decoding.job import Job
+        from pytest_specgate.decoding.stop import StopRule
+        from pytest_specgate.engines.hf.generation import eos_ids
+
+        def decode(ids: Sequence[int]) -> str:
+            return str(target.tokenizer.decode(ids, skip_special_tokens=True))
+
+        eos = frozenset() if request.ignore_eos else frozenset(eos_ids(target.model))
+        return Job(
+            prompt=self._encode(request, target),
+            max_tokens=request.max_tokens,
+            stop=StopRule(eos, request.stop, decode),
+            greedy=request.sampling.greedy,
+            processors=_processors(request.sampling),
+            seed=zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()),
+        )
+
+    def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
+        messages = [{"role": m.role, "content": m.content} for m in request.messages]
+        ids = target.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+        window = self._decoders[Arm.REFERENCE].target.anatomy.context
+        if window is not None and len(ids) + request.max_tokens > window:
+            asked = f"{len(ids)} prompt tokens and {request.max_tokens} to generate"
+            what = f"{request.prompt}: {asked} exceed the window of {window}"
+            raise EngineError(self._name, what, "lower max_tokens or shorten the prompt")
+        return tuple(ids)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Say in the engine's name what the decoder refuses."""
+        from pytest_specgate.decoding.refusal import Refusal
+
+        try:
+            yield
+        except Refusal as refusal:
+            raise EngineError(self._name, refusal.what, refusal.hint) from refusal
+
+    # --- facts -------------------------------------------------------------------------------------------
+
+    def memory(self, arms: Sequence[Arm]) -> MemoryReading:
+        """Return weights and caches by arm; on a GPU, its peaks too.
+
+        Caches are allocated as a whole, for the most and longest requests that there were; what the operating system
+        knows of the process is left to the caller.
+        """
+        import torch
+
+        from pytest_specgate.engines.hf.machine import process_vram
+
+        target, draft = self._started(), self._draft if Arm.CANDIDATE in arms else None
+        cuda = self._device.startswith("cuda")
+        caches = self._decoders[Arm.REFERENCE].target.cache_bytes()
+        if Arm.CANDIDATE in arms and Arm.CANDIDATE in self._decoders:
+            caches += self._decoders[Arm.CANDIDATE].drafter.cache_bytes()
+        return MemoryReading(
+            max_allocated=torch.cuda.max_memory_allocated(self._device) if cuda else None,
+            max_reserved=torch.cuda.max_memory_reserved(self._device) if cuda else None,
+            max_process_vram=process_vram(self._device) if cuda else None,
+            weights_target=target.model.get_memory_footprint(),
+            weights_draft=draft.model.get_memory_footprint() if draft else None,
+            kv_cache=caches or None,
+        )
+
+    def place(self) -> Place:
+        """Return the GPU's or processor's name, how many of it, and the target's dtype."""
+        from pytest_specgate.engines.hf.machine import place_of
+
+        return place_of(self._device, _short(self._started().model.dtype))
+
+    def workload(self) -> Mapping[str, str]:
+        """Return hashes of the target's weights and of its tokenizer."""
+        from pytest_specgate.engines.hf.loading import tokenizer_hash
+
+        target = self._started()
+        return {"target": target.content, "tokenizer": tokenizer_hash(target.tokenizer)}
+
+    def subject(self) -> Mapping[str, str]:
+        """Return versions, threads and settings, and the candidate: what a gate judges."""
+        import torch
+        import transformers
+
+        from pytest_specgate.engines.hf.machine import driver_version
+
+        spec = self._context.spec
+        facts = {
+            "engine": "native",
+            "transformers": transformers.__version__,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+            "device": self._device,
+            "threads": str(torch.get_num_threads()),
+            "attention": str(self._started().model.config._attn_implementation),  # noqa: SLF001 - no public name
+        }
+        if torch.version.cuda:
+            facts["cuda"] = str(torch.version.cuda)
+        if self._device.startswith("cuda") and (driver := driver_version()):
+            facts["driver"] = driver
+        if spec.quantization:
+            facts["quantization"] = ", ".join(f"{key}={value}" for key, value in spec.quantization.items())
+        return facts | self._candidate_facts()
+
+    def _candidate_facts(self) -> dict[str, str]:
+        candidate = self._context.spec.candidate
+        if candidate is None or Arm.CANDIDATE not in self._decoders:
+            return {}
+        facts = {"method": candidate.method.value, "k": str(candidate.num_draft_tokens)}
+        if candidate.options:
+            facts["options"] = ", ".join(f"{key}={value}" for key, value in candidate.options.items())
+        return facts | ({"draft": self._draft.content} if self._draft else {})
+
+    def _started(self) -> Loaded:
+        if self._target is None:
+            raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
+        return self._target
+
+
+def _processors(sampling: Sampling) -> tuple[Any, ...]:
+    """What reshapes scores for this setting, in transformers' order; a greedy choice needs none."""
+    from pytest_specgate.decoding.processors import Temperature, TopK, TopP
+
+    if sampling.greedy:
+        return ()
+    filters: list[Any] = [Temperature(sampling.temperature)]
+    if sampling.top_k:
+        filters.append(TopK(sampling.top_k))
+    if sampling.top_p < 1:
+        filters.append(TopP(sampling.top_p))
+    return tuple(filters)
+
+
+def _trace(request: Request, job: Job, made: Generation, arm: Arm, target: Loaded) -> Trace:
+    return Trace(
+        prompt=request.prompt,
+        arm=arm,
+        token_ids=made.tokens,
+        text=target.tokenizer.decode(made.tokens, skip_special_tokens=True),
+        prompt_tokens=len(job.prompt),
+        submit_ns=made.submit_ns,
+        chunks=made.chunks,
+        finish=made.finish,
+        rounds=made.rounds if arm is Arm.CANDIDATE else None,
+        prefill_tokens=1,
+        usage_tokens=1 + sum(r.emitted for r in made.rounds),
+        max_tokens=request.max_tokens,
+        eos_ids=tuple(sorted(job.stop.eos)),
+    )
+
+
+def _names(requests: Sequence[Request]) -> str:
+    return ", ".join(request.prompt for request in requests)
+
+
+def _short(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
