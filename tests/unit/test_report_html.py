@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pytest_specgate.plugin.options import REPORT_ENDINGS
 from pytest_specgate.records import Outcome
 from pytest_specgate.report import faces
+from pytest_specgate.report.divergence import Parting, Side
 from pytest_specgate.report.document import Report, new_report
 from pytest_specgate.report.escape import flat, visible
 from pytest_specgate.report.html.markup import escape, model_text, tag
@@ -147,6 +148,19 @@ def test_where_texts_part_both_sides_stand(page: Page) -> None:
     parted = [data for name, data in page.texts if name == "bdi"]
     assert len(page.all("del")) == len(page.all("ins")) >= 3
     assert any(data.split() for data in parted)
+
+
+def test_a_parting_tells_whether_rounding_explains_it(monkeypatch: pytest.MonkeyPatch, report: Report) -> None:
+    sides = (Side("reference", 7, " red", 11.5), Side("candidate", 9, " blue", 11.25))
+    found = [Parting("q1", 3, "The  sky is", sides, "numerical_tie"), Parting("q2", 1, "", sides, "real_divergence")]
+    monkeypatch.setattr("pytest_specgate.report.html.case.partings", lambda _: iter(found))
+
+    text = html(report)
+
+    row = text[text.index(">q1</th>") :].partition("</tr>")[0]
+    assert "<td>numerical tie: 0.25 logits apart</td>" in row
+    assert "<bdi>The  sky is</bdi><del><bdi> red</bdi></del> <small>(id 7, logit 11.5)</small>" in row
+    assert text.index(">q2</th>") < text.index(">q1</th>")
 
 
 def test_what_was_not_measured_is_no_zero(page: Page, report: Report) -> None:

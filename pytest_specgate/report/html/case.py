@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from pytest_specgate.metrics import METRICS, Unit
 from pytest_specgate.records import Check, Look, Measurement, Outcome, Verdict
@@ -107,12 +106,12 @@ def _pictures(view: CaseView, taken: Measurement) -> Iterator[Markup]:
 
 
 def _divergence(taken: Measurement) -> Markup:
-    """The texts where they first part, for the first prompts whose arms differ."""
+    """The texts where they first part, for the first prompts whose arms differ; real divergences before ties."""
     prompts = len({pair.prompt for pair in taken.pairs})
-    found = list(islice(partings(taken), prompts))
+    found = sorted(partings(taken), key=lambda one: one.kind == "numerical_tie")
     if not found:
         return tag("p", f"All {prompts} prompts gave the same tokens in both arms.", class_="note")
-    heads = ("prompt", "output token", "reference", "candidate")
+    heads = ("prompt", "output token", "the target's own logits", "reference", "candidate")
     shown_ones = found[:_MOST_PARTINGS]
     caption = f"Texts part on {len(found)} of {prompts} prompts; where, for the first {len(shown_ones)}"
     return table(caption, heads, (_parting(one) for one in shown_ones), class_="diff")
@@ -120,12 +119,22 @@ def _divergence(taken: Measurement) -> Markup:
 
 def _parting(parting: Parting) -> tuple[Markup | str, ...]:
     sides = (_side(parting.common, side, mark) for side, mark in zip(parting.sides, ("del", "ins")))
-    return (parting.prompt, str(parting.number), *sides)
+    return (parting.prompt, str(parting.number), _gap(parting), *sides)
+
+
+def _gap(parting: Parting) -> str:
+    """Whether rounding explains the difference, and how far the two tokens lie apart."""
+    one, other = (side.logit for side in parting.sides)
+    if not parting.kind:
+        return numbers.UNMEASURED
+    kind = parting.kind.replace("_", " ")
+    return kind if one is None or other is None else f"{kind}: {abs(one - other):.4g} logits apart"
 
 
 def _side(common: str, side: Side, mark: str) -> Markup:
     """What both arms said, then what this one said in its own way."""
     said = "ends" if side.token is None else f"id {side.token}"
+    said += "" if side.logit is None else f", logit {side.logit:.6g}"
     own = tag(mark, model_text(side.text)) if side.text else EMPTY
     return joined([model_text(common), own, " ", tag("small", f"({said})")])
 
