@@ -7,7 +7,7 @@ policy is ``prove``, and an engine none of whose gates was ever decided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.outcomes import must_decide, never_decided
 from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report.document import Report, new_report
+from pytest_specgate.report.since import Compared, compared
 from pytest_specgate.session import Settings, SuiteSession
 from pytest_specgate.suite.cases import Case, Gate, Suite, expand
 from pytest_specgate.suite.checks import checks_in
@@ -79,6 +80,7 @@ def run(
         raise SpecgateError(f"{shown(path, root)}: {reason} — run it on a machine that has it")
     judged: list[Judged] = []
     measured: list[Measurement] = []
+    met: list[Compared] = []
     for engine in dict.fromkeys(case.engine for case in cases):
         session = SuiteSession(suite, engine, settings, checks_in(cases))
         try:
@@ -86,10 +88,13 @@ def run(
         finally:
             session.close()
         measured += [result.measurement for result in session.results()]
+        met += [compared(result.case.id, result.found.stored) for result in session.results() if result.found]
     warnings = [*suite.warnings, *undecided(judged)]
     verdicts = [one.verdict for one in judged]
-    measurements = {str(shown(path, root)): tuple(measured)} if measured else {}
-    return new_report(verdicts, measurements, exit_status(judged), {}, warnings)
+    name = str(shown(path, root))
+    measurements = {name: tuple(measured)} if measured else {}
+    report = new_report(verdicts, measurements, exit_status(judged), {}, warnings)
+    return replace(report, baselines={name: tuple(met)} if met else {})
 
 
 def judge_all(session: SuiteSession, cases: Iterable[Case]) -> list[Judged]:

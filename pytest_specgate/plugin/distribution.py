@@ -16,6 +16,8 @@ from pytest_specgate.records import Measurement
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
+    from pytest_specgate.report.since import Compared
+    from pytest_specgate.session import CaseResult
 
 MODES = ("loadscope", "loadfile", "no")
 
@@ -55,18 +57,36 @@ def send(config: pytest.Config, run: Run) -> None:
         "suites": len(run.found.suites),
         "passed_over": [str(path) for path in run.found.passed_over],
         "measurements": {suite: _encoded(taken) for suite, taken in measured(run).items()},
+        "baselines": {suite: [encode(one) for one in met] for suite, met in baselines(run).items()},
         "warnings": run.found.warnings,
     }
 
 
 def measured(run: Run) -> dict[str, tuple[Measurement, ...]]:
     """List the measurements of this process by suite, named from the root."""
-    found: dict[str, tuple[Measurement, ...]] = {}
+    return {suite: tuple(result.measurement for result in results) for suite, results in _results(run).items()}
+
+
+def baselines(run: Run) -> dict[str, tuple[Compared, ...]]:
+    """List what the measurements of this process were compared with, by suite; nothing while it is replaced."""
+    if run.options.update or not run.sessions:
+        return {}
+    from pytest_specgate.report.since import compared
+
+    met = {
+        suite: tuple(compared(result.case.id, result.found.stored) for result in results if result.found)
+        for suite, results in _results(run).items()
+    }
+    return {suite: ones for suite, ones in met.items() if ones}
+
+
+def _results(run: Run) -> dict[str, list[CaseResult]]:
+    found: dict[str, list[CaseResult]] = {}
     for (path, _), session in run.sessions.items():
         root = run.config.rootpath
         suite = str(path.relative_to(root) if path.is_relative_to(root) else path)
-        found[suite] = found.get(suite, ()) + tuple(result.measurement for result in session.results())
-    return {suite: taken for suite, taken in found.items() if taken}
+        found.setdefault(suite, []).extend(session.results())
+    return {suite: results for suite, results in found.items() if results}
 
 
 def _encoded(measurements: tuple[Measurement, ...]) -> list[Any]:
@@ -91,3 +111,9 @@ def receive(run: Run, output: dict[str, Any]) -> None:
     for suite, taken in sent["measurements"].items():
         decoded = tuple(decode(Measurement, one) for one in taken)
         run.ending.measurements[suite] = run.ending.measurements.get(suite, ()) + decoded
+    if sent["baselines"]:
+        from pytest_specgate.report.since import Compared
+
+        for suite, met in sent["baselines"].items():
+            known = run.ending.baselines.get(suite, ())
+            run.ending.baselines[suite] = known + tuple(decode(Compared, one) for one in met)

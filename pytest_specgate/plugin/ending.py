@@ -6,7 +6,7 @@ for the summary, and fails the run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,19 @@ from pytest_specgate.records import Measurement, Outcome
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
     from pytest_specgate.refresh import Change
+    from pytest_specgate.report.since import Compared
 
 
 @dataclass(slots=True)
 class Ending:
-    """What the summary tells beside the verdicts; ``suites`` and ``measurements`` are what workers sent."""
+    """What the summary tells beside the verdicts.
+
+    ``suites``, ``measurements`` and ``baselines`` are what workers sent.
+    """
 
     suites: int = 0
     measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
+    baselines: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -79,6 +84,7 @@ class Ending:
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
         measurements = {**self.measurements, **distribution.measured(run)}
         report = document.new_report(run.ordered(), measurements, status, machine, run.found.warnings)
+        report = replace(report, baselines={**self.baselines, **distribution.baselines(run)})
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             try:

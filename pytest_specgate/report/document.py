@@ -20,15 +20,16 @@ from pytest_specgate.errors import StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
 from pytest_specgate.records import Measurement, Verdict
+from pytest_specgate.report.since import Compared
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 3
+SCHEMA = 4
 _GIVE = "give a file that --specgate-report wrote"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run. ``measurements`` maps ``suite path`` to the measurements of its cases."""
+    """A run. ``measurements`` maps ``suite path`` to the measurements of its cases, ``baselines`` to what they met."""
 
     schema: int
     version: str
@@ -38,6 +39,7 @@ class Report:
     measurements: Mapping[str, tuple[Measurement, ...]]
     machine: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    baselines: Mapping[str, tuple[Compared, ...]] = field(default_factory=dict)
 
 
 def new_report(

@@ -16,7 +16,7 @@ from pytest_specgate.report.document import Report
 from pytest_specgate.report.escape import one_line
 from pytest_specgate.report.numbers import UNMEASURED, arms, text
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
-from pytest_specgate.report.phrases import headline, looks_of, place_of, required, shown_or_unmeasured, soft
+from pytest_specgate.report.phrases import headline, looks_of, place_of, required, shown_or_unmeasured, since, soft
 
 MOST_BYTES = 65_000
 _MOST_IN_CELL = 300
@@ -75,6 +75,10 @@ def _sections(report: Report) -> Iterator[_Section]:
     rows = tuple(row for view in _worst_views(views) for row in _arms_rows(view))
     if rows:
         yield _Section("Both arms", head, rows, "quantities")
+    if history := tuple(
+        f"- {code(f'{v.engine}::{v.name}')}: {said('; '.join(since(v)), 600)}" for v in views if v.baseline
+    ):
+        yield _Section("Since the baseline", (), history, "cases")
     if notes := tuple(_notes(report, views)):
         yield _Section("Notes", (), notes, "notes")
 

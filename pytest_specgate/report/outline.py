@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_specgate import samples
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.records import Measurement, Outcome, Samples, Verdict
 from pytest_specgate.report.document import Report
+from pytest_specgate.report.since import Compared
 
 WORST_FIRST = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.PASS)
 _CONCURRENCY = re.compile(r"-c(\d+)$")
@@ -22,7 +23,10 @@ _CONCURRENCY = re.compile(r"-c(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """One case: ``name`` within its engine, its verdicts, and its numbers, or in ``problem`` why there are none."""
+    """One case: ``name`` within its engine, its verdicts, and its numbers, or in ``problem`` why there are none.
+
+    ``baseline`` is what it was compared with, None where there was nothing.
+    """
 
     suite: str
     engine: str
@@ -31,6 +35,7 @@ class CaseView:
     measurement: Measurement | None
     samples: Samples | None
     problem: str = ""
+    baseline: Compared | None = None
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -52,10 +57,12 @@ class CaseView:
 def outline(report: Report) -> tuple[CaseView, ...]:
     """Every case that was judged or measured, suites and engines in the order in which they ran."""
     measured = {(suite, one.case): one for suite, taken in report.measurements.items() for one in taken}
+    met = {(suite, one.case): one for suite, ones in report.baselines.items() for one in ones}
     judged: dict[tuple[str, str], list[Verdict]] = {}
     for suite, verdict in _placed(report.verdicts, list(measured)):
         judged.setdefault((suite, verdict.case), []).append(verdict)
-    views = [_view(key, judged.get(key, ()), measured.get(key)) for key in dict.fromkeys([*judged, *measured])]
+    keys = dict.fromkeys([*judged, *measured])
+    views = [replace(_view(key, judged.get(key, ()), measured.get(key)), baseline=met.get(key)) for key in keys]
     places = {(view.suite, view.engine): number for number, view in reversed(list(enumerate(views)))}
     suites = {view.suite: number for number, view in reversed(list(enumerate(views)))}
     return tuple(sorted(views, key=lambda view: (suites[view.suite], places[view.suite, view.engine])))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pytest_specgate.records import Check, Interval, Outcome, Verdict
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.numbers import UNMEASURED
-from pytest_specgate.report.outline import counts
+from pytest_specgate.report.outline import CaseView, counts
+from pytest_specgate.report.since import explanation, subject_changes
 from pytest_specgate.report.terminal import shown
 
 _SAID = {
@@ -51,6 +52,19 @@ def looks_of(check: Check) -> str:
     if len(check.looks) < 2:
         return ""
     return ", ".join(f"{look.outcome.value} after {look.rounds}" for look in check.looks) + " rounds"
+
+
+def since(view: CaseView) -> list[str]:
+    """When the baseline was recorded, what the change is made of, and what changed in the subject; nothing without."""
+    if view.baseline is None or view.measurement is None:
+        return []
+    made_of = explanation(view.baseline, view.samples) if view.samples is not None else ""
+    changed = subject_changes(view.baseline, view.measurement.subject)
+    told = ", ".join(f"{name} {was} → {now}" for name, was, now in changed) or "nothing in the subject"
+    elsewhere = view.baseline.place != view.measurement.place
+    where = f" on another machine ({view.baseline.place.slug})" if elsewhere else ""
+    said = [f"baseline of {view.baseline.recorded}{where}; changed since: {told}"]
+    return [made_of, *said] if made_of else said
 
 
 def soft(verdict: Verdict) -> str:

@@ -15,6 +15,7 @@ XDIST = ("-p", "no:randomly", "-n2")
 @pytest.mark.parametrize("mode", ["loadscope", "loadfile"])
 def test_verdicts_and_measurements_reach_the_controller(project: Project, mode: str) -> None:
     project.suite(PASS, FAIL, UNDECIDED, engines=ENGINES)
+    project.run("--specgate-update")
 
     result = project.python("--specgate", *XDIST, f"--dist={mode}", "--specgate-report=out.json")
 
@@ -27,6 +28,7 @@ def test_verdicts_and_measurements_reach_the_controller(project: Project, mode: 
     assert len(report["verdicts"]) == 6
     cases = sorted(one["case"] for one in report["measurements"]["suites/demo.specgate.yaml"])
     assert cases == ["one::qa-t0-c1", "two::qa-t0-c1"]
+    assert sorted(one["case"] for one in report["baselines"]["suites/demo.specgate.yaml"]) == cases
 
 
 def test_each_engine_starts_in_one_worker(project: Project) -> None:

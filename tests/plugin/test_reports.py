@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -81,6 +82,35 @@ def test_every_form_tells_the_same_counts(project: Project) -> None:
     assert f"<h1>{said}</h1>" in (project.path / "out.html").read_text(encoding="utf-8")
     assert (project.path / "out.md").read_text(encoding="utf-8").startswith(f"## {said}\n")
     result.stdout.fnmatch_lines(["report written: out.html", "report written: out.json", "report written: out.md"])
+
+
+def test_a_loss_is_told_with_its_baseline_and_what_it_is_made_of(project: Project) -> None:
+    gate = {"metric": "decode_speedup", "max_drop": "5%"}
+    project.suite(gate, measure={"rounds": 4})
+    project.run("--specgate-update")
+    slower = {"tiny": {"kind": "scripted", "options": {"speedup": 1.2}}}
+    project.suite(gate, measure={"rounds": 4}, engines=slower)
+
+    result = project.run("--specgate-report=out.json", "--specgate-report=out.html", "--specgate-report=out.md")
+
+    assert result.ret == 1
+    (met,) = document.read(project.path / "out.json").baselines["suites/demo.specgate.yaml"]
+    assert met.case == "tiny::qa-t0-c1"
+    assert 1.4 < met.values["decode_speedup"] < 1.6
+    for name in ("out.html", "out.md"):
+        text = (project.path / name).read_text(encoding="utf-8")
+        assert f"baseline of {met.recorded}; changed since: nothing in the subject".casefold() in text.casefold()
+        assert re.search(r"ecode speedup 1\.\d+x → 1\.\d+x \(-\d", text)
+        assert re.search(r"time per round [\d.]+ ms → [\d.]+ ms explains -\d", text)
+
+
+def test_an_update_compares_with_nothing(project: Project) -> None:
+    project.suite({"metric": "speedup", "max_drop": "5%"})
+    project.run("--specgate-update")
+
+    project.run("--specgate-update", "--specgate-report=out.json")
+
+    assert document.read(project.path / "out.json").baselines == {}
 
 
 def test_an_interrupt_leaves_a_report_of_what_was_done(project: Project) -> None:

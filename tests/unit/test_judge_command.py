@@ -154,7 +154,7 @@ def test_suites_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (None, "report.json: cannot be read (No such file or directory) — give a file that --specgate-report wrote"),
         ("[]", "report.json: is no report: it has no 'schema' number — give a file that --specgate-report wrote"),
-        ('{"schema": 99}', "report.json: report schema 99, this version reads 3 — update pytest-specgate"),
+        ('{"schema": 99}', "report.json: report schema 99, this version reads 4 — update pytest-specgate"),
     ],
 )
 def test_an_unreadable_report(

@@ -12,8 +12,10 @@ from pytest_specgate.report.html import plots
 from pytest_specgate.report.html.markup import EMPTY, Markup, badge, joined, model_text, pairs, table, tag
 from pytest_specgate.report.numbers import text
 from pytest_specgate.report.outline import CaseView, worst_first
-from pytest_specgate.report.phrases import required, shown_or_unmeasured
+from pytest_specgate.report.phrases import required, shown_or_unmeasured, since
+from pytest_specgate.report.since import metric_changes
 from pytest_specgate.report.terminal import shown
+from pytest_specgate.units import format_value
 
 _MOST_PARTINGS = 3
 
@@ -71,6 +73,7 @@ def _measured(view: CaseView, *, pictures: bool) -> Iterator[Markup]:
     taken = view.measurement
     for warning in taken.warnings:
         yield tag("p", f"warning: {warning}", class_="problem")
+    yield from _since(view)
     if view.samples is not None:
         yield _arms(view)
         if pictures:
@@ -137,6 +140,24 @@ def _side(common: str, side: Side, mark: str) -> Markup:
     said += "" if side.logit is None else f", logit {side.logit:.6g}"
     own = tag(mark, model_text(side.text)) if side.text else EMPTY
     return joined([model_text(common), own, " ", tag("small", f"({said})")])
+
+
+def _since(view: CaseView) -> Iterator[Markup]:
+    """What the baseline held and what there is now, for every metric that both have."""
+    for said in since(view):
+        yield tag("p", f"{said[0].upper()}{said[1:]}.", class_="since")
+    if view.baseline is None or view.samples is None:
+        return
+    rows = [_changed(*one) for one in metric_changes(view.baseline, view.samples)]
+    if rows:
+        note = "point values; whether a change is more than noise is what gates tell"
+        made = table(f"Stored and now ({note})", ("metric", "stored", "now", "change"), rows)
+        yield _folded(f"Every metric since the baseline of {view.baseline.recorded}", made)
+
+
+def _changed(metric: str, was: float, now: float) -> tuple[str, ...]:
+    unit = METRICS[metric].unit
+    return metric, format_value(was, unit), format_value(now, unit), f"{now / was - 1:+.1%}" if was else "-"
 
 
 def _findings(taken: Measurement) -> Markup:

@@ -39,7 +39,7 @@ def html(report: Report) -> str:
     """The page as one text."""
     views = outline(report)
     engines = _engine_heads(views)
-    first = summary(report, len(views))
+    first = summary(report, views)
     everything = {id(view): f"case-{number}" for number, view in enumerate(views, 1)}
     fixed = size(first) + size(overview(views, everything)) + sum(map(size, engines.values())) + _MARGIN
     bodies, note = _bodies(views, everything, MOST_BYTES - fixed)

@@ -24,13 +24,13 @@ from pytest_specgate.report.outline import (
     related,
     worst_first,
 )
-from pytest_specgate.report.terminal import shown
+from pytest_specgate.report.phrases import since
 
 _ROOM_FOR_TROUBLES, _ROOM_FOR_CASES, _ROOM_FOR_WARNINGS = 500_000, 500_000, 50_000
 _MOST_OPEN = 6  # reasons of one entry that show at once
 
 
-def summary(report: Report, cases: int) -> Markup:
+def summary(report: Report, views: Sequence[CaseView]) -> Markup:
     """Counts, then what did not pass and why, then what the run warned of."""
     found = counts(report.verdicts)
     cards = [tag("li", tag("b", str(found[o])), " ", badge(o), class_="card") for o in WORST_FIRST]
@@ -39,8 +39,8 @@ def summary(report: Report, cases: int) -> Markup:
     parts = [
         tag("h2", "Summary", id="summary"),
         tag("ul", *cards, class_="cards", aria_label="How many gates came to what"),
-        tag("p", f"{len(report.verdicts)} gates on {cases} cases. {_exit(report.exit_status)}"),
-        _troubles(waiting),
+        tag("p", f"{len(report.verdicts)} gates on {len(views)} cases. {_exit(report.exit_status)}"),
+        _troubles(waiting, {id(verdict): view for view in views for verdict in view.verdicts}),
         joined([tag("h3", "Warnings"), tag("ul", *warnings), _rest(left_out, "warnings")]) if warnings else EMPTY,
     ]
     return tag("section", *parts, aria_labelledby="summary")
@@ -89,19 +89,19 @@ def _exit(status: int) -> str:
     return f"Exit status {status}: {said.get(status, 'pytest could not run as asked')}."
 
 
-def _troubles(verdicts: Sequence[Verdict]) -> Markup:
+def _troubles(verdicts: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
     """One entry for every engine and thing to look at next, with its reasons."""
-    items, left_out = fitted((tag("li", _trouble(group)) for group in related(verdicts)), _ROOM_FOR_TROUBLES)
+    items, left_out = fitted((tag("li", _trouble(group, views)) for group in related(verdicts)), _ROOM_FOR_TROUBLES)
     if not verdicts:
         return EMPTY
     entries = tag("ol", *items, class_="troubles") if items else EMPTY
     return joined([tag("h3", "What did not pass, and why"), entries, _rest(left_out, "entries")])
 
 
-def _trouble(group: Sequence[Verdict]) -> Markup:
+def _trouble(group: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
     first = group[0]
     gates = "1 gate" if len(group) == 1 else f"{len(group)} gates"
-    lines, left_out = fitted((tag("li", _reason(ones)) for ones in alike(group)), _ROOM_FOR_TROUBLES // 10)
+    lines, left_out = fitted((tag("li", _reason(ones, views)) for ones in alike(group)), _ROOM_FOR_TROUBLES // 10)
     folded = lines[_MOST_OPEN:]
     more = tag("details", tag("summary", f"{len(folded)} more"), tag("ul", *folded)) if folded else EMPTY
     advice = tag("p", f"Next: {first.advice}.", class_="note") if first.advice else EMPTY
@@ -109,13 +109,15 @@ def _trouble(group: Sequence[Verdict]) -> Markup:
     return joined([head, tag("ul", *lines[:_MOST_OPEN]), more, _rest(left_out, "reasons"), advice])
 
 
-def _reason(group: Sequence[Verdict]) -> Markup:
-    """One reason, the gates it speaks for, and what it was compared with."""
+def _reason(group: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
+    """One reason, the gates it speaks for, and for a comparison since when and what changed."""
     first, *others = group
     more = f" and {len(others)} more" if others else ""
     where = joined([tag("b", first.gate), " on ", tag("bdi", case_name(first)), more, ": "])
-    found = "" if first.baseline is None else f" Stored: {shown(first.metric, first.baseline)}."
-    return joined([where, f"{first.reason}.{found} ", tag("code", first.location)])
+    view, compares = views.get(id(first)), any(check.kind != "limit" for check in first.checks)
+    told = ". ".join(since(view)) if view is not None and compares else ""
+    history = tag("div", f"{told[0].upper()}{told[1:]}.", class_="note") if told else EMPTY
+    return joined([where, f"{first.reason}. ", tag("code", first.location), history])
 
 
 def _row(view: CaseView, anchor: str | None) -> tuple[Markup | str, ...]:
