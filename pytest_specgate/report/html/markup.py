@@ -30,8 +30,11 @@ def escape(text: str, most: int = _MOST) -> Markup:
     """Plain text on one line, harmless, cut in the middle where it is longer than ``most``."""
     if isinstance(text, Markup):
         return text
-    before, after = (" " if end.isspace() else "" for end in (text[:1], text[-1:]))
-    return Markup(f"{before}{html.escape(one_line(text, most), quote=True)}{after}" if text.strip() else before)
+    # A sentence is put together from parts, so the space at an end belongs to it.
+    line, before, after = one_line(text, most), text.startswith(" "), text.endswith(" ")
+    if not line:
+        return Markup(" " * before)
+    return Markup(f"{' ' * before}{html.escape(line, quote=True)}{' ' * after}")
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
