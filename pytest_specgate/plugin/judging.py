@@ -16,7 +16,6 @@ from pytest_specgate.report.junit import properties
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.collect import GateItem
-    from pytest_specgate.records import Measurement
 
 
 class GateFailed(Exception):
@@ -77,14 +76,16 @@ def error_text(verdict: Verdict) -> str:
 
 
 def _failure(item: GateItem, verdict: Verdict) -> str:
+    """Tell what was found; a gate only fails on numbers, so that its case was measured."""
     from pytest_specgate.report.failure import failure_text
+    from pytest_specgate.report.phrases import history
+    from pytest_specgate.report.since import compared
 
-    return failure_text(verdict, _measurement(item))
-
-
-def _measurement(item: GateItem) -> Measurement:
-    """Look up what was measured: a gate only fails on numbers."""
-    return item.config.stash[RUN].session(item).case(item.case).measurement
+    result = item.config.stash[RUN].session(item).case(item.case)
+    told: list[str] = []
+    if result.found is not None and any(check.kind != "limit" for check in verdict.checks):
+        told = history(compared(item.case.id, result.found.stored), result.measurement, result.samples)
+    return failure_text(verdict, result.measurement, told)
 
 
 def text_of(error: BaseException) -> str | None:

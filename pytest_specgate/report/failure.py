@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_specgate.records import Check, Look, Measurement, Verdict
 from pytest_specgate.report.divergence import partings
@@ -12,9 +12,10 @@ from pytest_specgate.report.terminal import shown
 _INDENT = "  "
 
 
-def failure_text(verdict: Verdict, measurement: Measurement | None = None) -> str:
-    """Several lines, the first of which stands alone."""
-    return "\n".join(_INDENT * depth + visible(line) for depth, line in _lines(verdict, measurement))
+def failure_text(verdict: Verdict, measurement: Measurement | None = None, history: Sequence[str] = ()) -> str:
+    """Several lines, the first of which stands alone; ``history`` says what changed since the baseline."""
+    first, *others = (_INDENT * depth + visible(line) for depth, line in _lines(verdict, measurement))
+    return "\n".join([first, *(f"{_INDENT}since: {visible(line)}" for line in history), *others])
 
 
 def _lines(verdict: Verdict, measurement: Measurement | None) -> Iterator[tuple[int, str]]:

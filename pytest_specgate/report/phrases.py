@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_specgate.records import Check, Interval, Outcome, Verdict
+from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Verdict
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.numbers import UNMEASURED
 from pytest_specgate.report.outline import CaseView, counts
-from pytest_specgate.report.since import explanation, subject_changes
+from pytest_specgate.report.since import Compared, explanation, subject_changes
 from pytest_specgate.report.terminal import shown
 
 _SAID = {
@@ -55,15 +55,19 @@ def looks_of(check: Check) -> str:
 
 
 def since(view: CaseView) -> list[str]:
-    """When the baseline was recorded, what the change is made of, and what changed in the subject; nothing without."""
+    """What :func:`history` tells of the case; nothing where there was no baseline."""
     if view.baseline is None or view.measurement is None:
         return []
-    made_of = explanation(view.baseline, view.samples) if view.samples is not None else ""
-    changed = subject_changes(view.baseline, view.measurement.subject)
-    told = ", ".join(f"{name} {was} → {now}" for name, was, now in changed) or "nothing in the subject"
-    elsewhere = view.baseline.place != view.measurement.place
-    where = f" on another machine ({view.baseline.place.slug})" if elsewhere else ""
-    said = [f"baseline of {view.baseline.recorded}{where}; changed since: {told}"]
+    return history(view.baseline, view.measurement, view.samples)
+
+
+def history(before: Compared, taken: Measurement, now: Samples | None) -> list[str]:
+    """What a changed speed is made of, when the baseline was recorded, and what changed in the subject since."""
+    made_of = explanation(before, now) if now is not None else ""
+    changed = subject_changes(before, taken.subject)
+    told = ", ".join(f"{name} {was} → {is_now}" for name, was, is_now in changed) or "nothing in the subject"
+    where = f" on another machine ({before.place.slug})" if before.place != taken.place else ""
+    said = [f"baseline of {before.recorded}{where}; changed since: {told}"]
     return [made_of, *said] if made_of else said
 
 

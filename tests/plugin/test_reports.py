@@ -94,6 +94,9 @@ def test_a_loss_is_told_with_its_baseline_and_what_it_is_made_of(project: Projec
     result = project.run("--specgate-report=out.json", "--specgate-report=out.html", "--specgate-report=out.md")
 
     assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["  since: decode speedup 1.5??x → 1.2??x (-??.?%): time per round *", "  since: baseline of *; changed since: *"]
+    )
     (met,) = document.read(project.path / "out.json").baselines["suites/demo.specgate.yaml"]
     assert met.case == "tiny::qa-t0-c1"
     assert 1.4 < met.values["decode_speedup"] < 1.6
