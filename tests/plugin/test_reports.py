@@ -95,7 +95,10 @@ def test_a_loss_is_told_with_its_baseline_and_what_it_is_made_of(project: Projec
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["  since: decode speedup 1.5??x → 1.2??x (-??.?%): time per round *", "  since: baseline of *; changed since: *"]
+        [
+            "  since: decode speedup 1.5??x → 1.2??x (-??.?%): time per round *",
+            "  since: baseline of *; changed since: *",
+        ]
     )
     (met,) = document.read(project.path / "out.json").baselines["suites/demo.specgate.yaml"]
     assert met.case == "tiny::qa-t0-c1"
