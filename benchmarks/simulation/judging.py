@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.looks import Looks, doubling
 from pytest_specgate.suite.cases import Gate
 from pytest_specgate.suite.model import GateSpec
-from simulation.machine import Array, Levels, Machine, Runs, run
+from simulation.machine import PROMPTS, Array, Levels, Machine, Runs, run
 
 PLACE = Place("simulated", 1, "none")
 STORED_ROUNDS, MOST_ROUNDS, CHECKS = 16, 8, 40
@@ -56,22 +57,33 @@ def judged(
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of what builds or checks came to, and the rounds that they took together."""
+    """Counts of what builds or checks came to, and the sums of the rounds that they took and of their squares."""
 
     fails: int = 0
     passes: int = 0
     runs: int = 0
     rounds: int = 0
+    squares: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
-            self.fails + other.fails, self.passes + other.passes, self.runs + other.runs, self.rounds + other.rounds
+            self.fails + other.fails,
+            self.passes + other.passes,
+            self.runs + other.runs,
+            self.rounds + other.rounds,
+            self.squares + other.squares,
         )
 
     @property
     def pairs(self) -> float:
         """Mean number of pairs until the decision."""
-        return 16 * self.rounds / self.runs
+        return PROMPTS * self.rounds / self.runs
+
+    @property
+    def pairs_error(self) -> float:
+        """Standard error of :attr:`pairs`."""
+        mean = self.rounds / self.runs
+        return PROMPTS * math.sqrt(max(self.squares / self.runs - mean**2, 0.0) / self.runs)
 
     @property
     def shares(self) -> str:
@@ -81,13 +93,12 @@ class Tally:
 
 def tally(verdicts: Iterable[Verdict]) -> Tally:
     """Count them. A gate's rounds are those of its check that took longest."""
-    fails = passes = runs = rounds = 0
+    found = Tally()
     for verdict in verdicts:
-        runs += 1
-        fails += verdict.outcome is Outcome.FAIL
-        passes += verdict.outcome is Outcome.PASS
-        rounds += max(check.looks[-1].rounds for check in verdict.checks)
-    return Tally(fails, passes, runs, rounds)
+        rounds = max(check.looks[-1].rounds for check in verdict.checks)
+        fails, passes = verdict.outcome is Outcome.FAIL, verdict.outcome is Outcome.PASS
+        found += Tally(int(fails), int(passes), 1, rounds, rounds**2)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

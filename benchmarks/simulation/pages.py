@@ -36,6 +36,13 @@ class Goal:
         return cls(name, wanted, found, "met" if met else "**missed**")
 
     @classmethod
+    def mean_at_most(cls, name: str, bound: float, mean: float, error: float) -> Goal:
+        """A goal on a mean with this standard error, as :meth:`at_most` for a rate."""
+        low, high = mean - 1.645 * error, mean + 1.645 * error
+        verdict = "met" if high <= bound else "**missed**" if low > bound else "consistent with it"
+        return cls(name, f"at most {bound:g}", f"{mean:.2f} ± {error:.2f}", verdict)
+
+    @classmethod
     def at_most(cls, name: str, bound: float, hits: int, runs: int) -> Goal:
         """A goal on a rate: met or missed where its exact 95 % limits say so, else consistent with it."""
         low, high = exact_limits(hits, runs)[0], upper_limit(hits, runs)
