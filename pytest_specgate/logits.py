@@ -48,9 +48,10 @@ class ScoredText:
 class Control:
     """What the target's own arithmetic does to the margins of ``tokens`` tokens that it chose itself.
 
-    Largest changes of a margin against one-token forwards: of forwards of ``width`` tokens (``wide_change``), of the
-    scorer's own (``scoring_change``), and of one-token forwards run again (``self_change``). ``wide_ties`` counts the
-    tokens that a decoder verifying ``width`` at a time would choose and the scorer regrets. ``median_best`` is the
+    Largest changes of a small margin against one-token forwards: of forwards of ``width`` tokens (``wide_change``), of
+    the scorer's own (``scoring_change``), and of one-token forwards run again (``self_change``). ``wide_ties`` counts
+    the tokens that a decoder verifying ``width`` at a time would choose and the scorer regrets. ``agree`` is whether all
+    margins, large ones too, are the same to the last bit at both widths. ``median_best`` is the
     median of the highest logits. ``seconds`` is what measuring it took, once.
     """
 
@@ -60,6 +61,7 @@ class Control:
     scoring_change: float
     self_change: float
     wide_ties: int
+    agree: bool
     median_best: float
     seconds: float
 

@@ -134,8 +134,7 @@ def _more_ties(found: Choices, context: JudgeContext) -> str:
 
 
 def _invariant(found: Choices, dtype: str) -> bool:
-    quiet = found.control.wide_change == 0 == found.control.self_change and not found.restless
-    return quiet and dtype in _FINE
+    return dtype in _FINE and found.control.agree and not found.control.self_change and not found.restless
 
 
 def _off(texts: Sequence[TextRegrets], noise: float) -> bool:

@@ -28,13 +28,18 @@ from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
 from pytest_specgate.suite.cases import Case
 
 #: Raise when a control would come out differently.
-CONTROL_VERSION = 1
+CONTROL_VERSION = 2
 #: Tokens of a control. In 16 bits a few tokens in a hundred nearly tie, so the noise must be known well; in 32 bits a
 #: tie as narrow as the noise comes once in some hundred thousand tokens.
 CONTROL_TOKENS: Mapping[str, int] = {"bfloat16": 2048, "float16": 2048}
 FEWER_CONTROL_TOKENS = 256
 #: Tokens whose one-token forwards are run again: a machine that repeats itself does so from the start.
 REPEATED_TOKENS = 64
+#: Only a token whose margin is about as small as the noise can turn into a near tie. Where the target is sure, its
+#: logits are larger and rounding moves them more, which must not excuse anything elsewhere.
+SMALL_MARGIN = 2.0
+#: With fewer tokens of a small margin than this, all count.
+LEAST_SMALL = 64
 #: What decides how a target computes, beside its weights, the device and the dtype.
 _FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization")
 
@@ -203,14 +208,17 @@ def _compared(target: _Target, texts: _Texts, width: int) -> Control:
         scoring_change=_change(single, whole),
         self_change=_change(single, again),
         wide_ties=sum(other_choice),
+        agree=all(s.margins == w.margins for s, w in zip(single, wide)),
         median_best=median([abs(logit) for s in single for logit in s.best]),
         seconds=0.0,
     )
 
 
 def _change(one: Sequence[Scores], other: Sequence[Scores]) -> float:
-    """The largest change of a margin; the second run may be shorter."""
-    return max(abs(a - b) for s, o in zip(one, other) for a, b in zip(s.margins, o.margins))
+    """The largest change of a small margin; the second run may be shorter."""
+    margins = [both for s, o in zip(one, other) for both in zip(s.margins, o.margins)]
+    small = [(a, b) for a, b in margins if min(abs(a), abs(b)) <= SMALL_MARGIN]
+    return max(abs(a - b) for a, b in (small if len(small) >= LEAST_SMALL else margins))
 
 
 def _key(measurement: Measurement, width: int) -> str:

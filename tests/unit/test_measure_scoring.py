@@ -14,7 +14,7 @@ import pytest
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.logits import Control, Scores
-from pytest_specgate.measure.scoring import _read, _write
+from pytest_specgate.measure.scoring import _change, _read, _write
 from pytest_specgate.records import Arm, Measurement, Outcome, Pair, Request, Trace, Verdict
 from pytest_specgate.report.failure import failure_text
 from pytest_specgate.samples.choices import choices
@@ -217,7 +217,7 @@ def test_a_broken_note_is_measured_again(tmp_path: Path, cache: Path, text: str)
 def test_a_cache_that_cannot_be_written_costs_time_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     # The device's lock lies in the cache too, so no whole case is run.
-    _write(tmp_path / "file" / "controls" / "x.json", Control(1, 1, 0.0, 0.0, 0.0, 0, 1.0, 0.0))
+    _write(tmp_path / "file" / "controls" / "x.json", Control(1, 1, 0.0, 0.0, 0.0, 0, False, 1.0, 0.0))
     assert _read(tmp_path / "file" / "controls" / "x.json") is None
 
 
@@ -234,6 +234,17 @@ def test_a_machine_that_does_not_repeat_itself_is_known(tmp_path: Path) -> None:
     assert measurement.exactness.control.self_change == pytest.approx(0.03)
     assert verdict.outcome is Outcome.PASS
     assert verdict.warnings[1] == "one-token forwards run again differ by up to 0.03 logits on this machine"
+
+
+def with_margins(*margins: float) -> Scores:
+    return Scores((20.0,) * len(margins), (1,) * len(margins), tuple(20 - m for m in margins), (20.0,) * len(margins))
+
+
+def test_only_small_margins_tell_the_noise_where_there_are_enough() -> None:
+    sure, near = (9.0,) * 5, (0.5,) * 64
+    one, other = with_margins(*sure, *near), with_margins(*(8.0,) * 5, *near[1:], 0.75)
+    assert _change([one], [other]) == 0.25
+    assert _change([with_margins(*sure, *near[1:])], [with_margins(*(8.0,) * 5, *near[1:])]) == 1.0
 
 
 # --- reduction and report ---
