@@ -50,9 +50,9 @@ class Control:
 
     Largest changes of a small margin against one-token forwards: of forwards of ``width`` tokens (``wide_change``), of
     the scorer's own (``scoring_change``), and of one-token forwards run again (``self_change``). ``wide_ties`` counts
-    the tokens that a decoder verifying ``width`` at a time would choose and the scorer regrets. ``agree`` is whether all
-    margins, large ones too, are the same to the last bit at both widths. ``median_best`` is the
-    median of the highest logits. ``seconds`` is what measuring it took, once.
+    the tokens that a decoder verifying ``width`` at a time would choose and the scorer regrets. ``agree`` is whether
+    all margins, large ones too, are the same to the last bit at both widths. ``median_best`` is the median of the
+    highest logits. ``seconds`` is what measuring it took, once.
     """
 
     tokens: int
