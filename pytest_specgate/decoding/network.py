@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pytest_specgate.decoding.anatomy import Anatomy, examine
 from pytest_specgate.decoding.cache import SlotCache, Span
+from pytest_specgate.decoding.lean import lean
 
 #: Prompt tokens of one forward: bounds the mask and the scores of a long prompt.
 PREFILL_CHUNK = 1024
@@ -29,6 +30,7 @@ class Network:
         self.cache: SlotCache | None = None
         self._device = model.device
         self._lowest = torch.finfo(model.dtype).min
+        self._lean = lean(model, self.anatomy)
 
     @property
     def device(self) -> Any:
@@ -53,9 +55,12 @@ class Network:
         context = self.anatomy.context
         if context is not None and span.length > context:
             positions = positions.clamp(max=context - 1)
+        mask = self._mask(span, positions)
+        if self._lean and not isinstance(mask, dict):
+            return self._lean(tokens, positions, mask, cache, keep)
         output = self.model(
             input_ids=tokens,
-            attention_mask=self._mask(span, positions),
+            attention_mask=mask,
             position_ids=positions,
             use_cache=True,
             logits_to_keep=keep,

@@ -1,0 +1,67 @@
+"""The forward without modules: whom it fits, that it says what the modules say, and that it keeps no weight twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_specgate.decoding.anatomy import examine
+from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.lean import lean
+from pytest_specgate.decoding.network import Network
+from tests.unit.decoding import FAMILIES, VOCABULARY, build
+
+FITS = {"Llama", "Qwen2"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_only_classes_that_it_was_made_for_are_driven_so(name: str) -> None:
+    made = build(name)
+    assert (lean(made, examine(made)) is not None) == (name in FITS)
+
+
+def test_a_mistral_without_a_window_fits() -> None:
+    made = build("Mistral", sliding_window=None)
+    assert lean(made, examine(made)) is not None
+
+
+def test_a_class_of_that_name_that_computes_something_else_does_not() -> None:
+    made = build("Llama")
+    made.model.norm.register_forward_hook(lambda module, given, output: output * 2)
+    assert lean(made, examine(made)) is None
+
+
+def test_another_activation_or_attention_does_not() -> None:
+    for made in (build("Llama", hidden_act="gelu"), build("Llama", attn_implementation="eager")):
+        assert lean(made, examine(made)) is None
+
+
+@pytest.mark.parametrize("changes", [{}, {"num_key_value_heads": 4}, {"attention_bias": True, "mlp_bias": True}])
+def test_ragged_blocks_are_scored_as_whole_texts_are(changes: dict[str, Any]) -> None:
+    made = build("Llama", **changes)
+    network = Network(made)
+    texts = torch.randint(VOCABULARY, (3, 20), generator=torch.Generator().manual_seed(4))
+    lengths, width = (5, 9, 2), 4
+    with torch.inference_mode():
+        network.reserve(3, 32)
+        for slot, length in enumerate(lengths):
+            network.prefill(texts[slot, :length].tolist(), slot)
+        block = torch.stack([texts[slot, length : length + width] for slot, length in enumerate(lengths)])
+        scores = network.forward(block, Span(lengths, width))
+        own = made(input_ids=texts, use_cache=False).logits
+
+    for slot, length in enumerate(lengths):
+        torch.testing.assert_close(scores[slot], own[slot, length : length + width], rtol=0, atol=1e-5)
+
+
+def test_the_modules_keep_their_weights_and_nothing_is_kept_twice() -> None:
+    plain, made = build("Qwen2"), build("Qwen2")
+    assert lean(made, examine(made)) is not None
+
+    attention = made.model.layers[0].self_attn
+    parts = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
+    assert len({part.untyped_storage().data_ptr() for part in parts}) == 1
+    for name, weight in plain.state_dict().items():
+        assert torch.equal(weight, made.state_dict()[name])
