@@ -112,19 +112,20 @@ class LateStop(StopRule):
         return (kept, "eos") if block[kept - 1] in self.eos else (kept, finish)
 
 
+class _Late(Span):
+    """A block whose drafts are said to stand one position later than they do."""
+
+    def positions(self, device: Any) -> Tensor:
+        found = Span.positions(self, device)
+        return torch.cat((found[:, :1], found[:, 1:] + 1), dim=1)
+
+
 class ShiftedPositions(Network):
-    """Tells the model that drafts stand one position later than they do."""
+    """Reads the drafts of every block one position too late."""
 
-    def __init__(self, model: Any) -> None:
-        super().__init__(model)
-
-        def shifted(**arguments: Any) -> Any:
-            late = arguments["position_ids"]
-            if late.shape[1] > 1 and int(late[0, 0]) > 0:
-                late = torch.cat((late[:, :1], late[:, 1:] + 1), dim=1)
-            return model(**{**arguments, "position_ids": late})
-
-        self.model = _Called(model, shifted)
+    def forward(self, tokens: Tensor, span: Span, keep: int = 0) -> Tensor:
+        late = span.width > 1 and span.starts[0] > 0
+        return super().forward(tokens, _Late(span.starts, span.width, span.first) if late else span, keep)
 
 
 class NoRollback(Network):
@@ -138,19 +139,6 @@ class NoRollback(Network):
         start = 0 if span.starts[0] == 0 else self.read if fits else span.starts[0]
         self.read = start + span.width
         return super().forward(tokens, Span((start,), span.width, span.first), keep)
-
-
-class _Called:
-    """A model that is called another way, and is itself in everything else."""
-
-    def __init__(self, model: Any, call: Callable[..., Any]) -> None:
-        self._model, self._call = model, call
-
-    def __call__(self, **arguments: Any) -> Any:
-        return self._call(**arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
 
 #: (verifier, network of the target, stop rule) by fault.

