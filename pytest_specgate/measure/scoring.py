@@ -181,13 +181,14 @@ def _enough(engine: Engine, own: _Texts, least: int) -> _Texts:
     """The reference arm's texts, made anew past their end where they are too short."""
     if own.tokens >= least or not own.ids:
         return own.first(least)
-    budget = math.ceil(least / len(own.ids))
-    while budget > max(map(len, own.ids)):
+    longest = max(map(len, own.ids))
+    budget = max(longest, math.ceil(least / len(own.ids)))
+    while budget:
         longer = [replace(request, max_tokens=budget, stop=(), ignore_eos=True) for request in own.requests]
         try:
             traces = [trace for request in longer for trace in engine.generate([request], Arm.REFERENCE)]
         except EngineError:  # the window is shorter
-            budget //= 2
+            budget = max(longest, budget // 2) if budget > longest else 0
             continue
         return _Texts(longer, [trace.token_ids for trace in traces]).first(least)
     return own

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from pytest_specgate.engines.scripted import ScriptedEngine
-from pytest_specgate.errors import InvalidTrace
+from pytest_specgate.errors import EngineError, InvalidTrace
 from pytest_specgate.logits import Control, Scores
-from pytest_specgate.measure.scoring import _change, _read, _write
-from pytest_specgate.records import Arm, Measurement, Outcome, Pair, Request, Trace, Verdict
+from pytest_specgate.measure.scoring import _change, _enough, _read, _Texts, _write
+from pytest_specgate.records import Arm, Measurement, Message, Outcome, Pair, Request, Sampling, Trace, Verdict
 from pytest_specgate.report.failure import failure_text
 from pytest_specgate.samples.choices import choices
 from pytest_specgate.session import Settings, SuiteSession
-from tests.unit.project import PROMPTS, load, write
+from tests.unit.project import PROMPTS, context, load, write
 
 EXACT = {"metric": "greedy_exactness", "limit": "==100%"}
 
@@ -234,6 +234,23 @@ def test_a_machine_that_does_not_repeat_itself_is_known(tmp_path: Path) -> None:
     assert measurement.exactness.control.self_change == pytest.approx(0.03)
     assert verdict.outcome is Outcome.PASS
     assert verdict.warnings[1] == "one-token forwards run again differ by up to 0.03 logits on this machine"
+
+
+@pytest.mark.parametrize(("window", "tokens"), [(10**6, 128), (64, 128), (60, 128), (59, 66)])
+def test_short_texts_are_made_anew_past_their_end_as_far_as_the_window_goes(
+    tmp_path: Path, window: int, tokens: int
+) -> None:
+    class Narrow(ScriptedEngine):
+        def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+            if requests[0].max_tokens > window:
+                raise EngineError("tiny", "the window is shorter", "lower max_tokens")
+            return super().generate(requests, arm)
+
+    suite, _ = load(write(tmp_path, EXACT))
+    asked = [Request(f"p{n}", (Message("user", "say"),), 60, Sampling()) for n in range(3)]
+    own = _Texts(asked, [(11,) * 60, (11,) * 3, (11,) * 3])
+    made = _enough(Narrow(context(suite)), own, 128)
+    assert made.tokens == tokens
 
 
 def with_margins(*margins: float) -> Scores:
