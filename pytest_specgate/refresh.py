@@ -68,7 +68,7 @@ def _change(session: SuiteSession, result: CaseResult, path: Path, old: Stored |
     new = _as_stored(result, old)
     comparable = old is not None and not baseline.mismatch(old, result.measurement.workload)
     losses = tuple(_losses(session, result, old)) if old is not None and comparable else ()
-    reason = next(_refusals(session, result, new, losses), "")
+    reason = "; ".join(_refusals(session, result, new, losses))
     told = tuple(check.reason for check in losses)
     return Change(result.case.id, path, old, None if reason else new, reason, told)
 
@@ -99,6 +99,8 @@ def _refusals(session: SuiteSession, result: CaseResult, new: Stored, losses: tu
     for finding in result.measurement.findings:
         if not finding.held:
             yield f"environment rule '{finding.rule}' did not hold: {finding.detail}"
+    if result.memory_error is not None:
+        yield f"memory was not measured: {result.memory_error}"
     yield from _unholdable(session, result.case, new)
     forbidden = [loss for loss in losses if loss.outcome is Outcome.FAIL]
     if forbidden and not session.settings.accept_loss:

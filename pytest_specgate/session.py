@@ -169,7 +169,7 @@ class SuiteSession:
         seconds = self._seconds()
         engine = self._start()
         try:
-            with alone_on(self.settings.device or case.engine_spec.device, case.id, self.settings.progress):
+            with alone_on(engine.subject().get("device", "cpu"), case.id, self.settings.progress):
                 blank = unmeasured(engine, case)
                 plan = self._plan(case, blank, self._stored(case, blank), seconds)
                 measurement = measure_case(engine, case, plan)
@@ -275,10 +275,10 @@ class SuiteSession:
         try:
             found = baseline.find(self.settings.baselines, self.suite.name, case.id, measurement.place)
         except OutdatedBaseline:
-            if not self.settings.update:
+            if not self.settings.update or self.settings.update_only == "failed":
                 raise
             return None
-        if found is None or self.settings.update:
+        if found is None or (self.settings.update and self.settings.update_only != "failed"):
             return found
         if any(gate.spec.compares for gate in case.gates) and (
             parts := baseline.mismatch(found.stored, measurement.workload)
@@ -293,4 +293,4 @@ def _refreshed(verdict: Verdict) -> Verdict:
     failed = [check for check in verdict.checks if check.outcome is Outcome.FAIL]
     if not failed or verdict.softened or any(check.kind == "limit" for check in failed):
         return verdict
-    return replace(verdict, softened="baseline refreshed")
+    return replace(verdict, softened="judged against the old baseline")

@@ -19,9 +19,13 @@ Both = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Log values now, each less its prompt's stored median; ``level`` is the mean of those medians."""
+    """Log values now, each less its prompt's stored median; ``level`` is the mean of those medians.
+
+    ``before`` are the stored values, less the same medians.
+    """
 
     values: tuple[float, ...]
+    before: tuple[float, ...]
     level: float
     rounds: int
     stored_rounds: int
@@ -43,6 +47,7 @@ def shift_from_stored(both: Both, samples: Samples) -> Shift:
     observed = units(centred, samples)
     return Shift(
         values=tuple(observed.values),
+        before=tuple(value - medians[prompt] for prompt, (_, old) in both.items() for value in old),
         level=fmean(medians.values()),
         rounds=observed.rounds,
         stored_rounds=min(len(old) for _, old in both.values()),

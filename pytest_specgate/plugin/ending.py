@@ -58,8 +58,7 @@ class Ending:
         if none_found and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             self.problems.append(collect.nothing_found(run.found.passed_over, run.config.rootpath))
             return pytest.ExitCode.USAGE_ERROR
-        bad = self.problems or any(change.refused for change in self.changes)
-        return pytest.ExitCode.TESTS_FAILED if bad and status == pytest.ExitCode.OK else status
+        return pytest.ExitCode.TESTS_FAILED if self.problems and status == pytest.ExitCode.OK else status
 
     def _undecided(self, run: Run) -> None:
         """Refuse a run in which an engine's gates are never decided, for then nothing is gated."""
@@ -73,7 +72,9 @@ class Ending:
 
         for engine, session in run.sessions.items():
             try:
-                self.changes += update_baselines(session, frozenset(run.failed.get(engine, ())))
+                changed = update_baselines(session, frozenset(run.failed.get(engine, ())))
+                self.changes += changed
+                self.problems += [f"{one.case}: not stored: {one.refused}" for one in changed if one.refused]
             except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.problems.append(str(error))
 

@@ -54,9 +54,7 @@ def _update_lines(run: Run) -> Iterator[str]:
     from pytest_specgate.report.summary import change_lines
 
     for change in run.ending.changes:
-        if change.new is None:
-            yield f"{change.case}: not stored: {change.refused}"
-        else:
+        if change.new is not None:  # what was refused stands among the errors
             yield from change_lines(change.case, change.old, change.new)
             yield from (f"  accepted loss: {flat(loss)}" for loss in change.losses)
     for path in sorted({change.path for change in run.ending.changes if change.new is not None}):

@@ -34,21 +34,15 @@ def slow_calls(groups: Sequence[Sequence[float]]) -> tuple[int, int]:
     return slow, calls
 
 
-def lopsided(values: Sequence[float]) -> tuple[float, int, int]:
-    """(one-sided p-value, low outliers, high outliers) of log ratios about their median.
+def more_stalls(now: Sequence[float], before: Sequence[float]) -> float:
+    """One-sided Fisher p-value for more slow pairs in one run of log ratios than in another."""
+    return _fisher(slow_pairs(now), len(now), slow_pairs(before), len(before))
 
-    Stalls that hit both arms alike leave as many low outliers as high ones; more low ones mean that the candidate arm
-    stalls. An outlier is a pair further than :data:`SLOW` from the median. Equal chances make it a sign test.
-    """
+
+def slow_pairs(values: Sequence[float]) -> int:
+    """Log ratios that lie more than :data:`SLOW` below their run's median: there the candidate arm stalled."""
     middle = median(values)
-    low = sum(value - middle < -math.log(SLOW) for value in values)
-    high = sum(value - middle > math.log(SLOW) for value in values)
-    return _sign_test(low, low + high), low, high
-
-
-@lru_cache(maxsize=4096)
-def _sign_test(low: int, both: int) -> float:
-    return float(stats.binom.sf(low - 1, both, 0.5))
+    return sum(value - middle < -math.log(SLOW) for value in values)
 
 
 @lru_cache(maxsize=4096)

@@ -126,6 +126,8 @@ class Candidate(Strict):
             raise ValueError(
                 f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model"
             )
+        if self.dtype and not needs_draft:
+            raise ValueError(f"method {self.method.value} has no draft of a dtype of its own — remove 'dtype'")
         if self.method is Method.EARLY_EXIT and self.exit_layer is None:
             raise ValueError(
                 "method early_exit needs 'exit_layer' — give the layer at which the draft is read"

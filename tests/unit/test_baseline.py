@@ -161,7 +161,10 @@ BROKEN = {
             " — update pytest-specgate"
         ),
     ),
-    "older": ('{"schema": 1}', f":1:2: schema 1 is older than 2, which this version reads — record it anew: pytest --specgate-update"),
+    "older": (
+        '{"schema": 1}',
+        ":1:2: schema 1 is older than 2, which this version reads — record it anew: pytest --specgate-update",
+    ),
     "twice": ('{"schema": 1,\n "schema": 1}', f":2:2: key 'schema' stands twice — {REFRESH}"),
     "nan": ('{"schema": 1,\n "NaN": NaN}', f":2:9: NaN is no finite number — {REFRESH}"),
     "deep": ("[" * 100_000, f":1:1: is nested too deep — {REFRESH}"),

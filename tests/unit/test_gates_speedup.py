@@ -240,7 +240,7 @@ def test_a_drop_that_sits_in_a_few_calls_fails() -> None:
     assert said.outcome is Outcome.FAIL
     assert said.reason.endswith(
         "(allowed drop: 5%); but the mean of all pairs is 8.4% below: "
-        "16 of 128 pairs are more than 15% below the typical one (0 above), so the candidate arm stalls"
+        "16 of 128 pairs are more than 15% below the typical one (stored: 0 of 256), so the candidate arm stalls"
     )
 
 
@@ -249,6 +249,10 @@ def test_a_drop_in_too_few_calls_to_tell_from_chance_stays_open() -> None:
 
     assert said.outcome is Outcome.INCONCLUSIVE
     assert said.checks[0].needed == "more rounds tell stalls from chance"
+
+
+def test_a_candidate_that_always_stalled_has_lost_nothing() -> None:
+    assert verdict(gate("speedup", max_drop="5%"), stalling(16), stalling(16)).outcome is Outcome.PASS
 
 
 def test_stalls_within_the_allowance_pass() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specgate.errors import StoreError
 from pytest_specgate.measure.lock import alone_on
 
 
@@ -33,11 +34,28 @@ def test_the_second_waits_for_the_first_and_says_so() -> None:
         assert waiting.wait(10)
         order.append("a")
     thread.join(10)
-    assert order == ["b: waiting for another run to leave the device", "a", "b"]
+    assert order[:1] == ["b: waiting for another run to leave the device"]
+    assert order[-2:] == ["a", "b"]
 
 
 def test_devices_do_not_wait_for_each_other() -> None:
     with alone_on("cpu", "a", pytest.fail), alone_on("cuda", "b", pytest.fail):
+        pass
+
+
+def test_the_first_gpu_has_two_names(tmp_path: Path) -> None:
+    with alone_on("cuda", "a", pytest.fail):
+        pass
+    with alone_on("cuda:0", "a", pytest.fail):
+        pass
+    assert [path.name for path in (tmp_path / "locks").iterdir()] == ["cuda-0.lock"]
+
+
+def test_a_cache_that_cannot_be_made_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SPECGATE_CACHE", str(tmp_path / "file"))
+    hint = r"locks: cannot be made .* — set SPECGATE_CACHE to a folder of yours"
+    with pytest.raises(StoreError, match=hint), alone_on("cpu", "a", pytest.fail):
         pass
 
 
