@@ -115,24 +115,23 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--profile", action="store_true", help="where the time of judging goes")
     chosen = parser.parse_args()
-    judges = asked()
-    everything = [prepared(number, judges) for number in range(chosen.cases)]
-    begin = time.process_time()
-    looks = [interim.looks_at(one.measurement, one.case, doubling(ROUNDS)) for one in everything]
-    reduced = time.process_time()
-    profile = cProfile.Profile()
-    if chosen.profile:
-        profile.enable()
+    judges, profile = asked(), cProfile.Profile()
     outcomes: Counter[str] = Counter()
-    for one, seen in zip(everything, looks):
-        outcomes += judge_all(one, seen)
-    profile.disable()
-    judged = time.process_time()
+    reducing = judging = 0.0
+    for number in range(chosen.cases):
+        ready = prepared(number, judges)
+        begin = time.process_time()
+        seen = interim.looks_at(ready.measurement, ready.case, doubling(ROUNDS))
+        reduced = time.process_time()
+        if chosen.profile:
+            profile.enable()
+        outcomes += judge_all(ready, seen)
+        profile.disable()
+        reducing, judging = reducing + reduced - begin, judging + time.process_time() - reduced
     verdicts = sum(outcomes.values())
     said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-    each = (judged - reduced) / verdicts
-    print(f"reduced {len(looks)} measurements in {reduced - begin:.2f} s of processor time")
-    print(f"{verdicts} verdicts in {judged - reduced:.2f} s of processor time, {each * 1e3:.2f} ms each: {said}")
+    print(f"reduced {chosen.cases} measurements in {reducing:.2f} s of processor time")
+    print(f"{verdicts} verdicts in {judging:.2f} s of processor time, {judging / verdicts * 1e3:.2f} ms each: {said}")
     if chosen.profile:
         pstats.Stats(profile).sort_stats("cumulative").print_stats(45)
 
