@@ -210,3 +210,32 @@ def test_losses_that_added_up_are_noted_with_every_verdict(tmp_path: Path) -> No
     assert verdict.outcome is Outcome.PASS
     (note,) = verdict.warnings
     assert note.startswith("since the first baseline, of 2029-12-31, it went from 2.000x to 1.5")
+
+
+# --- what must not be stored, nor passed over ---
+
+
+def test_numbers_whose_memory_pass_failed_are_not_stored(tmp_path: Path) -> None:
+    gate = {"metric": "host_memory_ratio", "limit": "<=2x"}
+    suite, case = load(write(tmp_path, gate, engines={"tiny": {"kind": "tests.unit.crashing:CrashesAlone"}}))
+    session = SuiteSession(suite, "tiny", Settings(tmp_path / "baselines", update=True))
+    session.case(case)
+    (change,) = update_baselines(session, frozenset())
+    assert change.new is None
+    assert change.refused.startswith("memory was not measured: tiny: the memory pass of the reference arm failed: ")
+
+
+def test_refreshing_what_failed_does_not_pass_over_another_workload(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    suite, case = load(write(tmp_path, DRIFT, prompts=MORE[:9]))
+    session = SuiteSession(suite, "tiny", Settings(tmp_path / "baselines", update=True, update_only="failed"))
+    verdict = session.judge(case.gates[0], case)
+    assert verdict.outcome is Outcome.ERROR
+    assert "no baseline for this workload: prompts changed" in verdict.reason
+
+
+def test_every_reason_of_a_refusal_is_told(tmp_path: Path) -> None:
+    recorded(tmp_path, speedup=1.5)
+    refused = recorded(tmp_path, {"metric": "speedup", "max_drop": "0.5%"}, speedup=1.3, noise=0.03).refused
+    assert "max_drop 0.5% cannot be held" in refused
+    assert "add --specgate-accept-loss" in refused
