@@ -6,6 +6,7 @@ import json
 import resource
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from pytest_specgate.engines.registry import create
@@ -23,7 +24,16 @@ def decode_request(data: dict[str, Any]) -> Request:
 
 
 def peak_resident_bytes() -> int:
-    """Peak resident memory of this process; Linux counts in KiB, macOS in bytes."""
+    """Peak resident memory of this process since it runs this program; Linux counts in KiB, macOS in bytes.
+
+    Linux carries getrusage's peak over from the process that started this one, which may have held both models; the
+    peak of the address space itself begins anew.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        for line in status.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

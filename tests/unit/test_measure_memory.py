@@ -24,6 +24,13 @@ def test_each_arm_is_measured_in_a_process_that_prepares_it_alone(tmp_path: Path
     }
 
 
+def test_what_the_parent_held_is_not_the_childs(tmp_path: Path) -> None:
+    suite, case = load(write(tmp_path, engines={"tiny": {"kind": "tests.unit.study_engines:RealMemory"}}))
+    ballast = b"x" * (2**30)
+    readings = measure_memory(context(suite), case)
+    assert len(ballast) > max(reading.host_rss or 0 for reading in readings.values()) > 0
+
+
 def test_an_engines_own_error_is_told_in_its_words(tmp_path: Path) -> None:
     suite, case = load(write(tmp_path, options={"fault": "oom"}))
     with pytest.raises(EngineError) as caught:
