@@ -8,7 +8,6 @@ what runs beside it. Importing this module loads no torch.
 from __future__ import annotations
 
 import logging
-import platform
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,28 +49,17 @@ class NativeEngine:
         """Load target and draft; refuse what the decoder cannot run, before anything is timed."""
         if warning := tame_spinning():
             _log.warning("%s", warning)
-        import torch
-
         from pytest_specgate.decoding.loop import Decoder
         from pytest_specgate.decoding.network import Network
-        from pytest_specgate.engines.hf import loading, machine
+        from pytest_specgate.engines.hf import facts
 
-        spec = self._context.spec
-        if not spec.target:
-            raise EngineError(self._name, "no target model", "add 'target: ...' to the engine in the suite")
-        if spec.threads:
-            torch.set_num_threads(spec.threads)
-        self._device = machine.device_for(self._context)
-        dtype = machine.dtype_for(self._context, self._device)
-        self._target = loading.load(self._context, spec.target, dtype, self._device)
-        if self._target.tokenizer is None or not self._target.tokenizer.chat_template:
-            hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
-            raise EngineError(self._name, "the target has no tokenizer with a chat template", hint)
+        placed = facts.load_target(self._context)
+        self._target, self._device = placed.target, placed.device
         with self._refusals():
             network = Network(self._target.model)
             self._decoders[Arm.REFERENCE] = Decoder(network)
             if Arm.CANDIDATE in self._context.arms:
-                self._decoders[Arm.CANDIDATE] = self._candidate(network, dtype)
+                self._decoders[Arm.CANDIDATE] = self._candidate(network, placed.dtype)
 
     def _candidate(self, network: Network, dtype: Any) -> Decoder:
         from pytest_specgate.decoding.loop import Decoder
@@ -177,70 +165,36 @@ class NativeEngine:
         Caches are allocated as a whole, for the most and longest requests that there were; what the operating system
         knows of the process is left to the caller.
         """
-        import torch
-
-        from pytest_specgate.engines.hf.machine import process_vram
+        from pytest_specgate.engines.hf import facts
 
         target, draft = self._started(), self._draft if Arm.CANDIDATE in arms else None
-        cuda = self._device.startswith("cuda")
         caches = self._decoders[Arm.REFERENCE].target.cache_bytes()
         if Arm.CANDIDATE in arms and Arm.CANDIDATE in self._decoders:
             caches += self._decoders[Arm.CANDIDATE].drafter.cache_bytes()
-        return MemoryReading(
-            max_allocated=torch.cuda.max_memory_allocated(self._device) if cuda else None,
-            max_reserved=torch.cuda.max_memory_reserved(self._device) if cuda else None,
-            max_process_vram=process_vram(self._device) if cuda else None,
-            weights_target=target.model.get_memory_footprint(),
-            weights_draft=draft.model.get_memory_footprint() if draft else None,
-            kv_cache=caches or None,
-        )
+        return facts.memory(self._device, target, draft, caches or None)
 
     def place(self) -> Place:
         """Return the GPU's or processor's name, how many of it, and the target's dtype."""
+        from pytest_specgate.engines.hf.facts import dtype_name
         from pytest_specgate.engines.hf.machine import place_of
 
-        return place_of(self._device, _short(self._started().model.dtype))
+        return place_of(self._device, dtype_name(self._started().model.dtype))
 
     def workload(self) -> Mapping[str, str]:
         """Return hashes of the target's weights and of its tokenizer."""
-        from pytest_specgate.engines.hf.loading import tokenizer_hash
+        from pytest_specgate.engines.hf import facts
 
-        target = self._started()
-        return {"target": target.content, "tokenizer": tokenizer_hash(target.tokenizer)}
+        return facts.workload(self._started())
 
     def subject(self) -> Mapping[str, str]:
         """Return versions, threads and settings, and the candidate: what a gate judges."""
-        import torch
-        import transformers
-
-        from pytest_specgate.engines.hf.machine import driver_version
+        from pytest_specgate.engines.hf import facts
 
         spec = self._context.spec
-        facts = {
-            "engine": "native",
-            "transformers": transformers.__version__,
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-            "device": self._device,
-            "threads": str(torch.get_num_threads()),
-            "attention": str(self._started().model.config._attn_implementation),  # noqa: SLF001 - no public name
-        }
-        if torch.version.cuda:
-            facts["cuda"] = str(torch.version.cuda)
-        if self._device.startswith("cuda") and (driver := driver_version()):
-            facts["driver"] = driver
-        if spec.quantization:
-            facts["quantization"] = ", ".join(f"{key}={value}" for key, value in spec.quantization.items())
-        return facts | self._candidate_facts()
-
-    def _candidate_facts(self) -> dict[str, str]:
-        candidate = self._context.spec.candidate
-        if candidate is None or Arm.CANDIDATE not in self._decoders:
-            return {}
-        facts = {"method": candidate.method.value, "k": str(candidate.num_draft_tokens)}
-        if candidate.options:
-            facts["options"] = ", ".join(f"{key}={value}" for key, value in candidate.options.items())
-        return facts | ({"draft": self._draft.content} if self._draft else {})
+        found = facts.subject("native", self._device, self._started(), spec)
+        if spec.candidate is None or Arm.CANDIDATE not in self._decoders:
+            return found
+        return found | facts.candidate(spec, spec.candidate.num_draft_tokens, self._draft)
 
     def _started(self) -> Loaded:
         if self._target is None:
@@ -282,7 +236,3 @@ def _trace(request: Request, job: Job, made: Generation, arm: Arm, target: Loade
 
 def _names(requests: Sequence[Request]) -> str:
     return ", ".join(request.prompt for request in requests)
-
-
-def _short(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")

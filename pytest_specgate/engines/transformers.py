@@ -8,7 +8,6 @@ no torch.
 from __future__ import annotations
 
 import logging
-import platform
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -50,27 +49,16 @@ class TransformersEngine:
         """Load target and draft; refuse pairs that cannot work, before anything is timed."""
         if warning := tame_spinning():
             _log.warning("%s", warning)
-        import torch
+        from pytest_specgate.engines.hf import facts, rounds
 
-        from pytest_specgate.engines.hf import loading, machine, rounds
-
-        spec = self._context.spec
-        if not spec.target:
-            raise EngineError(self._name, "no target model", "add 'target: ...' to the engine in the suite")
-        if spec.threads:
-            torch.set_num_threads(spec.threads)
-        self._device = machine.device_for(self._context)
-        dtype = machine.dtype_for(self._context, self._device)
-        self._target = loading.load(self._context, spec.target, dtype, self._device)
-        if self._target.tokenizer is None or not self._target.tokenizer.chat_template:
-            hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
-            raise EngineError(self._name, "the target has no tokenizer with a chat template", hint)
+        placed = facts.load_target(self._context)
+        self._target, self._device = placed.target, placed.device
         rounds.check_hook(self._target.model, self._name)
         if Arm.CANDIDATE in self._context.arms:
-            self._start_candidate(self._target, dtype)
+            self._start_candidate(self._target, placed.dtype)
 
     def _start_candidate(self, target: Loaded, dtype: Any) -> None:
-        from pytest_specgate.engines.hf import loading, machine, methods
+        from pytest_specgate.engines.hf import facts, loading, machine, methods
 
         candidate = self._context.spec.candidate
         if candidate is None:
@@ -80,7 +68,7 @@ class TransformersEngine:
             draft_dtype = machine.draft_dtype_for(self._context, dtype)
             draft = loading.load(self._context, candidate.draft, draft_dtype, self._device)
             self._draft = draft
-            self._refuse_mixed_precision(target, draft)
+            facts.refuse_mixed_precision(self._name, candidate, target, draft)
         parts = methods.Parts(
             self._name,
             target.model,
@@ -89,13 +77,6 @@ class TransformersEngine:
             self._draft.tokenizer if self._draft else None,
         )
         self._plan = methods.plan(candidate, parts)
-
-    def _refuse_mixed_precision(self, target: Loaded, draft: Loaded) -> None:
-        candidate = self._context.spec.candidate
-        one, other = _short(target.model.dtype), _short(draft.model.dtype)
-        if one != other and not (candidate and candidate.allow_mixed_precision):
-            what = f"target in {one} and draft in {other}: a speed-up would compare two precisions"
-            raise EngineError(self._name, what, "use one dtype, or set allow_mixed_precision: true")
 
     def check(self, concurrency: int, greedy: bool) -> None:  # noqa: ARG002 - part of the protocol
         """Refuse a batch, as transformers does for every method."""
@@ -189,75 +170,34 @@ class TransformersEngine:
 
         What the operating system knows of the process is left to the caller.
         """
-        import torch
+        from pytest_specgate.engines.hf import facts
 
-        from pytest_specgate.engines.hf.machine import process_vram
-
-        target, draft = self._started(), self._draft if Arm.CANDIDATE in arms else None
-        cuda = self._device.startswith("cuda")
-        return MemoryReading(
-            max_allocated=torch.cuda.max_memory_allocated(self._device) if cuda else None,
-            max_reserved=torch.cuda.max_memory_reserved(self._device) if cuda else None,
-            max_process_vram=process_vram(self._device) if cuda else None,
-            weights_target=target.model.get_memory_footprint(),
-            weights_draft=draft.model.get_memory_footprint() if draft else None,
-            kv_cache=self._kv_cache,
-        )
+        draft = self._draft if Arm.CANDIDATE in arms else None
+        return facts.memory(self._device, self._started(), draft, self._kv_cache)
 
     def place(self) -> Place:
         """Return the GPU's or processor's name, how many of it, and the target's dtype."""
+        from pytest_specgate.engines.hf.facts import dtype_name
         from pytest_specgate.engines.hf.machine import place_of
 
-        return place_of(self._device, _short(self._started().model.dtype))
+        return place_of(self._device, dtype_name(self._started().model.dtype))
 
     def workload(self) -> Mapping[str, str]:
         """Return hashes of the target's weights and of its tokenizer."""
-        from pytest_specgate.engines.hf.loading import tokenizer_hash
+        from pytest_specgate.engines.hf import facts
 
-        target = self._started()
-        return {"target": target.content, "tokenizer": tokenizer_hash(target.tokenizer)}
+        return facts.workload(self._started())
 
     def subject(self) -> Mapping[str, str]:
         """Return versions, threads and settings, and the candidate: what a gate judges."""
-        import torch
-        import transformers
+        from pytest_specgate.engines.hf import facts
 
-        from pytest_specgate.engines.hf.machine import driver_version
-
-        spec = self._context.spec
-        facts = {
-            "engine": "transformers",
-            "transformers": transformers.__version__,
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-            "device": self._device,
-            "threads": str(torch.get_num_threads()),
-            "attention": str(self._started().model.config._attn_implementation),  # noqa: SLF001 - no public name
-        }
-        if torch.version.cuda:
-            facts["cuda"] = str(torch.version.cuda)
-        if self._device.startswith("cuda") and (driver := driver_version()):
-            facts["driver"] = driver
-        if spec.quantization:
-            facts["quantization"] = ", ".join(f"{key}={value}" for key, value in spec.quantization.items())
-        return facts | self._candidate_facts()
-
-    def _candidate_facts(self) -> dict[str, str]:
-        candidate = self._context.spec.candidate
-        if candidate is None or self._plan is None:
-            return {}
-        facts = {"method": candidate.method.value, "k": str(self._plan.draft_tokens)}
-        if candidate.options:
-            facts["options"] = ", ".join(f"{key}={value}" for key, value in candidate.options.items())
-        if self._draft:
-            facts["draft"] = self._draft.content
-        return facts
+        found = facts.subject("transformers", self._device, self._started(), self._context.spec)
+        if self._plan is None:
+            return found
+        return found | facts.candidate(self._context.spec, self._plan.draft_tokens, self._draft)
 
     def _started(self) -> Loaded:
         if self._target is None:
             raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
         return self._target
-
-
-def _short(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 from pytest_specgate.codec import encode
 from pytest_specgate.engines.registry import create
-from pytest_specgate.errors import SpecgateError
 from pytest_specgate.measure.anew import decode_case
-from pytest_specgate.measure.child import answer, decode_context
+from pytest_specgate.measure.child import decode_context, serve
 from pytest_specgate.measure.run import Plan, measure_case
 from pytest_specgate.records import Measurement
 from pytest_specgate.stats.looks import Looks
@@ -27,16 +25,5 @@ def run(order: dict[str, Any]) -> Measurement:
         engine.close()
 
 
-def main() -> int:
-    """Print the measurement, or the error's one line on standard error."""
-    try:
-        measurement = run(json.load(sys.stdin))
-    except SpecgateError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    answer(encode(measurement))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(lambda order: encode(run(order))))

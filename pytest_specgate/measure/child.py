@@ -9,11 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.errors import SpecgateError
 from pytest_specgate.records import Arm
 from pytest_specgate.suite.model import EngineSpec
 
@@ -53,9 +54,15 @@ def _last_words(child: subprocess.CompletedProcess[str]) -> str:
     return said[-1] if said else f"exit status {child.returncode}"
 
 
-def answer(data: Any) -> None:
-    """Print the answer, in the child."""
+def serve(work: Callable[[dict[str, Any]], Any]) -> int:
+    """In the child: do the work that was ordered and print its answer, or the error's one line on standard error."""
+    try:
+        data = work(json.load(sys.stdin))
+    except SpecgateError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     sys.stdout.write(f"{MARK}{json.dumps(data)}\n")
+    return 0
 
 
 def encode_context(context: EngineContext) -> dict[str, Any]:

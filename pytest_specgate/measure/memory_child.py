@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 from dataclasses import asdict, replace
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_specgate.engines.registry import create
-from pytest_specgate.errors import SpecgateError
-from pytest_specgate.measure.child import answer, decode_context
+from pytest_specgate.measure.child import decode_context, serve
 from pytest_specgate.records import Arm, MemoryReading, Message, Request, Sampling
 
 
@@ -53,16 +51,5 @@ def run(order: dict[str, Any]) -> MemoryReading:
     return reading if reading.host_rss is not None else replace(reading, host_rss=peak_resident_bytes())
 
 
-def main() -> int:
-    """Print the reading, or the error's one line on standard error."""
-    try:
-        reading = run(json.load(sys.stdin))
-    except SpecgateError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    answer(asdict(reading))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(lambda order: asdict(run(order))))

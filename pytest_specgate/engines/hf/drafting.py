@@ -15,6 +15,7 @@ from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.early_exit import EarlyExit
 from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.engines.hf.facts import refuse_mixed_precision
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.vocabulary import fit, same
 from pytest_specgate.errors import EngineError
@@ -50,7 +51,7 @@ def drafter(candidate: Candidate, parts: Parts) -> Drafter:
 def _draft_model(candidate: Candidate, parts: Parts) -> Drafter:
     draft = parts.draft
     assert draft is not None  # noqa: S101 - a suite without one is refused when it is read
-    _refuse_precisions(candidate, parts, draft)
+    refuse_mixed_precision(parts.engine, candidate, parts.target, draft)
     if not same(parts.target.tokenizer, draft.tokenizer):
         what = "draft and target have different vocabularies"
         raise EngineError(parts.engine, what, "use a draft that shares the tokenizer, or another method")
@@ -65,13 +66,6 @@ def _draft_model(candidate: Candidate, parts: Parts) -> Drafter:
     fit(draft.model, ours)
     model = DraftModel(Network(draft.model))
     return Composed(_lookup(candidate, parts), model) if candidate.options.get(_LOOKUP_FIRST) else model
-
-
-def _refuse_precisions(candidate: Candidate, parts: Parts, draft: Loaded) -> None:
-    one, other = (str(loaded.model.dtype).removeprefix("torch.") for loaded in (parts.target, draft))
-    if one != other and not candidate.allow_mixed_precision:
-        what = f"target in {one} and draft in {other}: a speed-up would compare two precisions"
-        raise EngineError(parts.engine, what, "use one dtype, or set allow_mixed_precision: true")
 
 
 def _lookup(candidate: Candidate, parts: Parts) -> Drafter:

@@ -1,0 +1,108 @@
+"""What engines over transformers' models say of themselves, alike: target, versions, memory, and where they run."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.hf import loading, machine
+from pytest_specgate.engines.hf.loading import Loaded
+from pytest_specgate.errors import EngineError
+from pytest_specgate.records import MemoryReading
+from pytest_specgate.suite.model import Candidate, EngineSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A target that chats, on its device, in its dtype."""
+
+    target: Loaded
+    device: str
+    dtype: Any
+
+
+def load_target(context: EngineContext) -> Placed:
+    """Load the suite's target where it runs, with the threads that it asks for. Raises EngineError."""
+    spec = context.spec
+    if not spec.target:
+        raise EngineError(context.name, "no target model", "add 'target: ...' to the engine in the suite")
+    if spec.threads:
+        torch.set_num_threads(spec.threads)
+    device = machine.device_for(context)
+    dtype = machine.dtype_for(context, device)
+    target = loading.load(context, spec.target, dtype, device)
+    if target.tokenizer is None or not target.tokenizer.chat_template:
+        hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
+        raise EngineError(context.name, "the target has no tokenizer with a chat template", hint)
+    return Placed(target, device, dtype)
+
+
+def refuse_mixed_precision(engine: str, candidate: Candidate, target: Loaded, draft: Loaded) -> None:
+    """Raise EngineError for arms in two precisions, unless the suite allows them: their ratio means nothing."""
+    one, other = dtype_name(target.model.dtype), dtype_name(draft.model.dtype)
+    if one != other and not candidate.allow_mixed_precision:
+        what = f"target in {one} and draft in {other}: a speed-up would compare two precisions"
+        raise EngineError(engine, what, "use one dtype, or set allow_mixed_precision: true")
+
+
+def memory(device: str, target: Loaded, draft: Loaded | None, kv_cache: int | None) -> MemoryReading:
+    """Weights by model and the cache; on a GPU, its peaks too. The process's own peak is left to the caller."""
+    cuda = device.startswith("cuda")
+    return MemoryReading(
+        max_allocated=torch.cuda.max_memory_allocated(device) if cuda else None,
+        max_reserved=torch.cuda.max_memory_reserved(device) if cuda else None,
+        max_process_vram=machine.process_vram(device) if cuda else None,
+        weights_target=target.model.get_memory_footprint(),
+        weights_draft=draft.model.get_memory_footprint() if draft else None,
+        kv_cache=kv_cache,
+    )
+
+
+def workload(target: Loaded) -> Mapping[str, str]:
+    """Hashes of the target's weights and of its tokenizer."""
+    return {"target": target.content, "tokenizer": loading.tokenizer_hash(target.tokenizer)}
+
+
+def subject(engine: str, device: str, target: Loaded, spec: EngineSpec) -> dict[str, str]:
+    """Versions, threads and settings of an engine of this name."""
+    facts = {
+        "engine": engine,
+        "transformers": transformers.__version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "device": device,
+        "threads": str(torch.get_num_threads()),
+        "attention": str(target.model.config._attn_implementation),  # noqa: SLF001 - no public name
+    }
+    if torch.version.cuda:
+        facts["cuda"] = str(torch.version.cuda)
+    if device.startswith("cuda") and (driver := machine.driver_version()):
+        facts["driver"] = driver
+    if spec.quantization:
+        facts["quantization"] = _written(spec.quantization)
+    return facts
+
+
+def candidate(spec: EngineSpec, draft_tokens: int, draft: Loaded | None) -> dict[str, str]:
+    """How the candidate arm drafts; nothing without a candidate."""
+    if spec.candidate is None:
+        return {}
+    facts = {"method": spec.candidate.method.value, "k": str(draft_tokens)}
+    if spec.candidate.options:
+        facts["options"] = _written(spec.candidate.options)
+    return facts | ({"draft": draft.content} if draft else {})
+
+
+def dtype_name(dtype: Any) -> str:
+    """``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _written(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
