@@ -113,12 +113,40 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What an engine's loop did from a request's submission to its last token, counted from inside.
+
+    The parts of its time add up to the trace's: ``prefill_ns`` reading prompts, then over all rounds ``draft_ns``
+    making drafts, ``verify_ns`` in the target's forward, ``sample_ns`` choosing tokens and waiting for the device,
+    ``host_ns`` the rest. ``rounds`` are target forwards after prefill, plain ones too; ``rows`` sums the requests that
+    took part in each, ``slots`` those that there was room for. ``cache_bytes`` is what target and drafter held of this
+    request's own tokens at its end, ``draft_cache_bytes`` the drafter's part of it.
+    """
+
+    rounds: int
+    rows: int
+    slots: int
+    prefill_ns: int
+    draft_ns: int
+    verify_ns: int
+    sample_ns: int
+    host_ns: int
+    cache_bytes: int
+    draft_cache_bytes: int
+
+    @property
+    def occupancy(self) -> float | None:
+        """Rows active ÷ rows there, over the rounds; None without a round."""
+        return self.rows / self.slots if self.slots else None
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """One generation by one arm.
 
     ``rounds`` is None when the engine cannot tell rounds, and for a plain arm. ``prefill_tokens`` is the number of
     output tokens (0 or 1) that the prefill forward itself emitted. ``usage_tokens`` is the engine's own count of output
-    tokens. ``finish`` is ``eos``, ``stop`` or ``length``.
+    tokens. ``finish`` is ``eos``, ``stop`` or ``length``. ``spent`` is None where the engine does not look inside.
     """
 
     prompt: str
@@ -134,6 +162,7 @@ class Trace:
     usage_tokens: int | None = None
     max_tokens: int = 0
     eos_ids: tuple[int, ...] = ()
+    spent: Spent | None = None
 
     @property
     def output_tokens(self) -> int:
@@ -153,7 +182,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReading:
-    """Peak memory of one arm, measured in a process of its own; a part that cannot be measured is None."""
+    """Peak memory of one arm, measured in a process of its own; a part that cannot be measured is None.
+
+    ``kv_cache`` is what target and draft have allocated for keys and values, ``kv_cache_draft`` the draft's part of it.
+    """
 
     host_rss: int | None = None
     max_allocated: int | None = None
@@ -163,6 +195,7 @@ class MemoryReading:
     weights_target: int | None = None
     weights_draft: int | None = None
     kv_cache: int | None = None
+    kv_cache_draft: int | None = None
 
 
 # --- a measured case --------------------------------------------------------------------------------------------

@@ -127,3 +127,7 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
         """What is allocated, over all layers."""
         made = [store for layer in self.layers if layer.is_initialized for store in (layer.keys, layer.values)]
         return sum(store.numel() * store.element_size() for store in made)
+
+    def bytes_per_token(self) -> int:
+        """What one token of one row takes, over all layers."""
+        return self.bytes() // (self.slots * self.capacity)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_specgate.decoding.meter import Totals
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.records import Chunk, Round
 
@@ -36,7 +37,10 @@ class Job:
 
 @dataclass(slots=True)
 class Row:
-    """A job in progress: ``tokens`` are its prompt and its output; the target's cache holds all but the last."""
+    """A job in progress: ``tokens`` are its prompt and its output; the target's cache holds all but the last.
+
+    ``totals`` are the meter's when the last token was there.
+    """
 
     number: int
     job: Job
@@ -44,6 +48,7 @@ class Row:
     rounds: list[Round] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     finish: str = ""
+    totals: Totals | None = None
 
     @property
     def output(self) -> list[int]:
@@ -67,7 +72,8 @@ class Row:
 class Generation:
     """What a job became. The first token comes from the prompt's own forward, the others from ``rounds``.
 
-    ``finish`` is ``eos``, ``stop`` or ``length``; ``submit_ns`` is when the run began, for all jobs alike.
+    ``finish`` is ``eos``, ``stop`` or ``length``; ``submit_ns`` is when the run began, for all jobs alike. ``spent`` is
+    what the loop did from then to the last token.
     """
 
     tokens: tuple[int, ...]
@@ -75,3 +81,4 @@ class Generation:
     submit_ns: int
     chunks: tuple[Chunk, ...]
     rounds: tuple[Round, ...]
+    spent: Totals

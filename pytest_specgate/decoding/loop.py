@@ -13,7 +13,7 @@ import torch
 from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft, nothing
 from pytest_specgate.decoding.job import Generation, Job, Row
-from pytest_specgate.decoding.meter import Meter
+from pytest_specgate.decoding.meter import Meter, Totals
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import Refusal
 from pytest_specgate.decoding.scheduler import Scheduler
@@ -48,7 +48,7 @@ class Decoder:
         with torch.inference_mode():
             self._reserve(jobs, min(slots, len(jobs)))
             scheduler = Scheduler(jobs, slots)
-            submit = self.meter.begin()
+            before, submit = self.meter.totals(), self.meter.begin(min(slots, len(jobs)))
             while scheduler.busy:
                 while row := scheduler.admit():
                     self._enter(row, len(scheduler.rows) - 1)
@@ -57,11 +57,20 @@ class Decoder:
                     self._round(scheduler.rows)
                     self._retire(scheduler)
         done = sorted(scheduler.done, key=lambda row: row.number)
-        return [_generation(row, submit) for row in done]
+        return [_generation(row, submit, before) for row in done]
 
     def forget(self) -> None:
-        """Give the target's cache back; the next run allocates anew. For after a failure, out of memory above all."""
-        self.target.cache = None
+        """Give all caches back; the next run allocates anew. For after a failure, out of memory above all."""
+        for network in (self.target, *self.drafter.networks()):
+            network.cache = None
+
+    def draft_cache_bytes(self) -> int:
+        """What the drafter's own caches have allocated."""
+        return sum(network.cache_bytes() for network in self.drafter.networks())
+
+    def bytes_per_token(self) -> tuple[int, int]:
+        """What a token of a row takes in the target's cache and in the drafter's own."""
+        return self.target.bytes_per_token(), sum(network.bytes_per_token() for network in self.drafter.networks())
 
     def _refuse_long(self, jobs: Sequence[Job]) -> None:
         context = self.target.anatomy.context
@@ -81,7 +90,9 @@ class Decoder:
         verdict = self._verifier.judge(scores, nothing(1, scores.device), [row])
         _, blocks = verdict.on_host()
         row.take(blocks[0], self.meter.lap("prefill"))
-        if not row.finish:
+        if row.finish:
+            row.totals = self.meter.totals()
+        else:
             self.drafter.enter(row, slot)
             self.meter.lap("prefill")
 
@@ -95,9 +106,9 @@ class Decoder:
         self.meter.lap("verify")
         accepted, blocks = self._verifier.judge(scores, draft, rows).on_host()
         now = self.meter.lap("sample")
+        self.meter.count(draft.counts, accepted)
         self.drafter.settle(accepted)
         self._keep(rows, draft, blocks, now)
-        self.meter.count(draft.counts, accepted)
         self.meter.lap("host")
 
     def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[Sequence[int]], now_ns: int) -> None:
@@ -107,6 +118,8 @@ class Decoder:
             accepted = min(kept, len(block) - 1)
             tested = min(accepted + (kept > accepted), drafted)
             row.rounds.append(Round(drafted, tested, accepted, kept, now_ns))
+            if row.finish:
+                row.totals = self.meter.totals()
 
     def _retire(self, scheduler: Scheduler) -> None:
         for source, target in scheduler.retire():
@@ -114,5 +127,7 @@ class Decoder:
             self.drafter.move(source, target)
 
 
-def _generation(row: Row, submit_ns: int) -> Generation:
-    return Generation(tuple(row.output), row.finish, submit_ns, tuple(row.chunks), tuple(row.rounds))
+def _generation(row: Row, submit_ns: int, before: Totals) -> Generation:
+    assert row.totals is not None  # noqa: S101 - a row is done when it has finished
+    rounds, spent = tuple(row.rounds), row.totals.since(before)
+    return Generation(tuple(row.output), row.finish, submit_ns, tuple(row.chunks), rounds, spent)

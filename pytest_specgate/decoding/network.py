@@ -88,6 +88,10 @@ class Network:
         """What the cache has allocated."""
         return self.cache.bytes() if self.cache else 0
 
+    def bytes_per_token(self) -> int:
+        """What the cache holds a token of a row in."""
+        return self.cache.bytes_per_token() if self.cache else 0
+
     def _reserved(self) -> SlotCache:
         if self.cache is None:
             raise RuntimeError("reserve() comes before the first forward")

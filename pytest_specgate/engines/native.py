@@ -8,19 +8,18 @@ what runs beside it. Importing this module loads no torch.
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Sampling, Trace
+from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 
 if TYPE_CHECKING:
-    from pytest_specgate.decoding.job import Generation, Job
     from pytest_specgate.decoding.loop import Decoder
     from pytest_specgate.decoding.network import Network
     from pytest_specgate.engines.hf.loading import Loaded
@@ -93,19 +92,25 @@ class NativeEngine:
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return one trace per request, all run side by side. Raises EngineError, OutOfMemory."""
         from pytest_specgate.engines.hf.failures import translated
+        from pytest_specgate.engines.hf.jobs import job, spent, trace
 
         target = self._started()
         if arm not in self._decoders:
             raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
         decoder = self._decoders[arm]
-        jobs = [self._job(request, target) for request in requests]
+        jobs = [job(request, self._encode(request, target), target) for request in requests]
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
                 made = decoder.run(jobs, len(jobs))
             except Exception:
                 decoder.forget()
                 raise
-        return [_trace(*each, arm, target) for each in zip(requests, jobs, made)]
+        traces = [trace(*each, arm, target) for each in zip(requests, jobs, made)]
+        held = decoder.bytes_per_token()
+        return [
+            replace(one, spent=spent(each.spent, one.prompt_tokens + one.output_tokens, held))
+            for one, each in zip(traces, made)
+        ]
 
     def score(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
@@ -118,24 +123,6 @@ class NativeEngine:
         with translated(self._name, "scoring failed"):
             named = [(r.prompt, self._encode(r, target), text) for r, text in zip(requests, texts)]
             return scoring.score(target.model, named, width, self._name)
-
-    def _job(self, request: Request, target: Loaded) -> Job:
-        from pytest_specgate.decoding.job import Job
-        from pytest_specgate.decoding.stop import StopRule
-        from pytest_specgate.engines.hf.generation import eos_ids
-
-        def decode(ids: Sequence[int]) -> str:
-            return str(target.tokenizer.decode(ids, skip_special_tokens=True))
-
-        eos = frozenset() if request.ignore_eos else frozenset(eos_ids(target.model))
-        return Job(
-            prompt=self._encode(request, target),
-            max_tokens=request.max_tokens,
-            stop=StopRule(eos, request.stop, decode),
-            greedy=request.sampling.greedy,
-            processors=_processors(request.sampling),
-            seed=zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()),
-        )
 
     def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
@@ -168,10 +155,10 @@ class NativeEngine:
         from pytest_specgate.engines.hf import facts
 
         target, draft = self._started(), self._draft if Arm.CANDIDATE in arms else None
-        caches = self._decoders[Arm.REFERENCE].target.cache_bytes()
-        if Arm.CANDIDATE in arms and Arm.CANDIDATE in self._decoders:
-            caches += self._decoders[Arm.CANDIDATE].drafter.cache_bytes()
-        return facts.memory(self._device, target, draft, caches or None)
+        drafting = self._decoders.get(Arm.CANDIDATE) if Arm.CANDIDATE in arms else None
+        held = self._decoders[Arm.REFERENCE].target.cache_bytes()
+        drafts = drafting.draft_cache_bytes() if drafting else 0
+        return facts.memory(self._device, target, draft, held + drafts or None, drafts if held and drafting else None)
 
     def place(self) -> Place:
         """Return the GPU's or processor's name, how many of it, and the target's dtype."""
@@ -200,38 +187,6 @@ class NativeEngine:
         if self._target is None:
             raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
         return self._target
-
-
-def _processors(sampling: Sampling) -> tuple[Any, ...]:
-    """What reshapes scores for this setting, in transformers' order; a greedy choice needs none."""
-    from pytest_specgate.decoding.processors import Temperature, TopK, TopP
-
-    if sampling.greedy:
-        return ()
-    filters: list[Any] = [Temperature(sampling.temperature)]
-    if sampling.top_k:
-        filters.append(TopK(sampling.top_k))
-    if sampling.top_p < 1:
-        filters.append(TopP(sampling.top_p))
-    return tuple(filters)
-
-
-def _trace(request: Request, job: Job, made: Generation, arm: Arm, target: Loaded) -> Trace:
-    return Trace(
-        prompt=request.prompt,
-        arm=arm,
-        token_ids=made.tokens,
-        text=target.tokenizer.decode(made.tokens, skip_special_tokens=True),
-        prompt_tokens=len(job.prompt),
-        submit_ns=made.submit_ns,
-        chunks=made.chunks,
-        finish=made.finish,
-        rounds=made.rounds if arm is Arm.CANDIDATE else None,
-        prefill_tokens=1,
-        usage_tokens=1 + sum(r.emitted for r in made.rounds),
-        max_tokens=request.max_tokens,
-        eos_ids=tuple(sorted(job.stop.eos)),
-    )
 
 
 def _names(requests: Sequence[Request]) -> str:

@@ -63,6 +63,7 @@ def test_a_scheduler_without_slots_is_a_mistake() -> None:
 
 def test_the_meter_counts_by_position_and_by_row() -> None:
     meter = Meter()
+    meter.begin(room=4)
     meter.count((3, 1), (2, 1))
     meter.count((2,), (0,))
     meter.count((0, 4), (0, 0))
@@ -70,7 +71,7 @@ def test_the_meter_counts_by_position_and_by_row() -> None:
     assert meter.drafted_at == [4, 3, 2, 1]
     assert meter.accepted_at == [2, 1, 0, 0]
     assert (meter.rounds, meter.shared, meter.ragged) == (3, 2, 1)
-    assert meter.occupancy == 5 / 3
+    assert meter.occupancy == 5 / 12
 
 
 def test_the_meter_charges_all_of_the_time_to_phases() -> None:

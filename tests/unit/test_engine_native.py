@@ -171,6 +171,28 @@ def test_chunks_are_the_first_token_and_the_rounds(drafting: Engine) -> None:
         assert candidate.prefill_tokens == 1
 
 
+def test_what_the_loop_spent_adds_up_to_the_traces_time(engine: Engine) -> None:
+    drafts = engine.subject()["method"] == "draft_model"
+    requests = [ask(n, max_tokens=6 + 3 * n, ignore_eos=True) for n in range(4)]
+    for reference, candidate in both(engine, requests):
+        for trace in (reference, candidate):
+            found = trace.spent
+            parts = (found.prefill_ns, found.draft_ns, found.verify_ns, found.sample_ns, found.host_ns)
+            assert min(parts) > 0
+            assert sum(parts) == trace.chunks[-1].t_ns - trace.submit_ns
+            # layers × keys and values × heads × head size × bytes
+            one_token = 4 * 2 * 2 * 8 * 8
+            tokens = trace.prompt_tokens + trace.output_tokens
+            ours = one_token if drafts and trace is candidate else 0
+            assert (found.cache_bytes, found.draft_cache_bytes) == (tokens * (one_token + ours), tokens * ours)
+        assert reference.spent.rounds == reference.output_tokens - 1
+        assert candidate.spent.rounds == len(candidate.rounds)
+    # The shortest text leaves when all are there, the longest one stays alone.
+    first, last = (engine.generate(requests, Arm.REFERENCE)[n].spent for n in (0, 3))
+    assert (first.rounds, first.rows, first.slots, first.occupancy) == (5, 20, 20, 1.0)
+    assert (last.rounds, last.rows, last.slots) == (14, 5 * 4 + 3 * 3 + 3 * 2 + 3, 14 * 4)
+
+
 def test_requests_share_their_rounds(drafting: Engine) -> None:
     requests = [ask(n, ignore_eos=True) for n in range(4)]
     traces = drafting.generate(requests, Arm.CANDIDATE)
@@ -364,7 +386,9 @@ def test_memory_is_what_the_tensors_take(models: Path) -> None:
     alone, together = engine.memory([Arm.REFERENCE]), engine.memory(list(Arm))
     # slots × layers × keys and values × heads × head size × bytes × capacity
     assert alone.kv_cache == 3 * 4 * 2 * 2 * 8 * 8 * 64
+    assert alone.kv_cache_draft is None
     assert together.kv_cache == 2 * alone.kv_cache
+    assert together.kv_cache_draft == alone.kv_cache
     assert together.weights_target == together.weights_draft == alone.weights_target
 
 

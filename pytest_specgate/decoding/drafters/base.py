@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.network import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class Drafter(Protocol):
     def move(self, source: int, target: int) -> None:
         """The row of slot ``source`` goes on in slot ``target``."""
 
-    def cache_bytes(self) -> int:
-        """What the drafter's own caches have allocated."""
+    def networks(self) -> tuple[Network, ...]:
+        """Models of the drafter's own, whose caches are counted and given back with the target's."""
 
 
 class NoDraft:
@@ -87,6 +88,6 @@ class NoDraft:
     def move(self, source: int, target: int) -> None:
         """Holds nothing that could move."""
 
-    def cache_bytes(self) -> int:
-        """No bytes."""
-        return 0
+    def networks(self) -> tuple[Network, ...]:
+        """None of its own."""
+        return ()

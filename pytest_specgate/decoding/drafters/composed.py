@@ -10,6 +10,7 @@ from torch.nn.functional import pad
 
 from pytest_specgate.decoding.drafters.base import Draft, Drafter
 from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.network import Network
 
 
 class Composed:
@@ -47,9 +48,9 @@ class Composed:
         self._first.move(source, target)
         self._second.move(source, target)
 
-    def cache_bytes(self) -> int:
-        """What both have allocated."""
-        return self._first.cache_bytes() + self._second.cache_bytes()
+    def networks(self) -> tuple[Network, ...]:
+        """Those of both."""
+        return (*self._first.networks(), *self._second.networks())
 
 
 def _merged(first: Draft, second: Draft, by_first: Sequence[bool]) -> Draft:

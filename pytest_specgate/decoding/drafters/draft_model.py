@@ -76,6 +76,6 @@ class DraftModel:
         self._network.move(source, target)
         self._held[target] = self._held[source]
 
-    def cache_bytes(self) -> int:
-        """What the network's cache has allocated."""
-        return self._network.cache_bytes()
+    def networks(self) -> tuple[Network, ...]:
+        """The one that drafts."""
+        return (self._network,)

@@ -66,9 +66,9 @@ class EarlyExit:
     def move(self, source: int, target: int) -> None:
         """The target's cache moves by itself."""
 
-    def cache_bytes(self) -> int:
-        """No bytes of its own."""
-        return 0
+    def networks(self) -> tuple[Network, ...]:
+        """None of its own."""
+        return ()
 
 
 @contextmanager

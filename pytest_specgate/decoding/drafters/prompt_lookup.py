@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
 from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.network import Network
 
 
 class NgramIndex:
@@ -73,6 +74,6 @@ class PromptLookup:
         """Hand the index over."""
         self._indices[target] = self._indices[source]
 
-    def cache_bytes(self) -> int:
-        """No bytes on the device."""
-        return 0
+    def networks(self) -> tuple[Network, ...]:
+        """None of its own."""
+        return ()

@@ -12,6 +12,7 @@ import torch
 
 from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.randomness import Purpose, uniforms
 from pytest_specgate.decoding.verifier import Judgement
 
@@ -39,9 +40,9 @@ class Filler:
     def move(self, source: int, target: int) -> None:
         """Holds nothing that could move."""
 
-    def cache_bytes(self) -> int:
-        """No bytes."""
-        return 0
+    def networks(self) -> tuple[Network, ...]:
+        """None of its own."""
+        return ()
 
 
 class ForcedVerifier:

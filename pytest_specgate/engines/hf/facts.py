@@ -51,8 +51,10 @@ def refuse_mixed_precision(engine: str, candidate: Candidate, target: Loaded, dr
         raise EngineError(engine, what, "use one dtype, or set allow_mixed_precision: true")
 
 
-def memory(device: str, target: Loaded, draft: Loaded | None, kv_cache: int | None) -> MemoryReading:
-    """Weights by model and the cache; on a GPU, its peaks too. The process's own peak is left to the caller."""
+def memory(
+    device: str, target: Loaded, draft: Loaded | None, kv_cache: int | None, kv_cache_draft: int | None = None
+) -> MemoryReading:
+    """Weights by model and the caches; on a GPU, its peaks too. The process's own peak is left to the caller."""
     cuda = device.startswith("cuda")
     return MemoryReading(
         max_allocated=torch.cuda.max_memory_allocated(device) if cuda else None,
@@ -61,6 +63,7 @@ def memory(device: str, target: Loaded, draft: Loaded | None, kv_cache: int | No
         weights_target=target.model.get_memory_footprint(),
         weights_draft=draft.model.get_memory_footprint() if draft else None,
         kv_cache=kv_cache,
+        kv_cache_draft=kv_cache_draft,
     )
 
 

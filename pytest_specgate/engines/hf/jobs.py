@@ -1,0 +1,69 @@
+"""A request as a job for specgate's own decoder, and what became of it as a trace."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from pytest_specgate.decoding.job import Generation, Job
+from pytest_specgate.decoding.meter import PHASES, Totals
+from pytest_specgate.decoding.processors import Processor, Temperature, TopK, TopP
+from pytest_specgate.decoding.stop import StopRule
+from pytest_specgate.engines.hf.generation import eos_ids
+from pytest_specgate.engines.hf.loading import Loaded
+from pytest_specgate.records import Arm, Request, Sampling, Spent, Trace
+
+
+def job(request: Request, prompt: tuple[int, ...], target: Loaded) -> Job:
+    """What the decoder is asked for; random numbers depend on the sampling's seed and the prompt's name alone."""
+
+    def decode(ids: Sequence[int]) -> str:
+        return str(target.tokenizer.decode(ids, skip_special_tokens=True))
+
+    eos = frozenset() if request.ignore_eos else frozenset(eos_ids(target.model))
+    return Job(
+        prompt=prompt,
+        max_tokens=request.max_tokens,
+        stop=StopRule(eos, request.stop, decode),
+        greedy=request.sampling.greedy,
+        processors=_processors(request.sampling),
+        seed=zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()),
+    )
+
+
+def _processors(sampling: Sampling) -> tuple[Processor, ...]:
+    """What reshapes scores for this setting, in transformers' order; a greedy choice needs none."""
+    if sampling.greedy:
+        return ()
+    filters: list[Processor] = [Temperature(sampling.temperature)]
+    if sampling.top_k:
+        filters.append(TopK(sampling.top_k))
+    if sampling.top_p < 1:
+        filters.append(TopP(sampling.top_p))
+    return tuple(filters)
+
+
+def trace(request: Request, asked: Job, made: Generation, arm: Arm, target: Loaded) -> Trace:
+    """The trace of one request; what its loop spent is left to :func:`spent`."""
+    return Trace(
+        prompt=request.prompt,
+        arm=arm,
+        token_ids=made.tokens,
+        text=target.tokenizer.decode(made.tokens, skip_special_tokens=True),
+        prompt_tokens=len(asked.prompt),
+        submit_ns=made.submit_ns,
+        chunks=made.chunks,
+        finish=made.finish,
+        rounds=made.rounds if arm is Arm.CANDIDATE else None,
+        prefill_tokens=1,
+        usage_tokens=1 + sum(r.emitted for r in made.rounds),
+        max_tokens=request.max_tokens,
+        eos_ids=tuple(sorted(asked.stop.eos)),
+    )
+
+
+def spent(totals: Totals, tokens: int, bytes_per_token: tuple[int, int]) -> Spent:
+    """What the loop counted, with the caches' part of a text of so many tokens: the target's and the drafter's."""
+    ns = {f"{phase}_ns": count for phase, count in zip(PHASES, totals.ns)}
+    target, draft = (each * tokens for each in bytes_per_token)
+    return Spent(totals.rounds, totals.rows, totals.slots, **ns, cache_bytes=target + draft, draft_cache_bytes=draft)
