@@ -15,10 +15,15 @@ _LEAST = 8  # shorter values are words like "true", which stand everywhere
 _BLANKS = r"(?:\s|\\[nrt])+"
 
 
-def masker(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that replaces these secrets wherever they occur in a text, the longest first."""
+def secrets(environ: Mapping[str, str]) -> list[str]:
+    """Values of variables with a telling name, the longest first."""
     values = {value.strip() for name, value in environ.items() if _SECRET_NAME.search(name)}
-    found = sorted((value for value in values if len(value) >= _LEAST), key=lambda value: (-len(value), value))
+    return sorted((value for value in values if len(value) >= _LEAST), key=lambda value: (-len(value), value))
+
+
+def masker(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that replaces these secrets wherever they occur in a text."""
+    found = secrets(environ)
     if not found:
         return str
     pattern = re.compile("|".join(_BLANKS.join(map(re.escape, value.split())) for value in found))

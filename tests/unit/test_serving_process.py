@@ -1,0 +1,427 @@
+"""Servers that specgate starts itself: real small processes, with children that hide, and parents that are killed."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_specgate.engines.serving.process import Launch, Server, free_port, start
+from pytest_specgate.engines.serving.ready import NotReady
+from pytest_specgate.errors import EngineError
+
+SMALL = str(Path(__file__).with_name("small_server.py"))
+PATIENCE = 15.0
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux gives runaways back")
+
+
+def a_launch(folder: Path, *options: str, **changes: object) -> Launch:
+    command = (sys.executable, SMALL, "${port}", *options)
+    return Launch(
+        **{
+            "engine": "tiny",
+            "who": "the reference server",
+            "command": command,
+            "folder": folder,
+            "grace": 0.3,
+            "seconds": 20.0,
+            **changes,
+        }
+    )  # type: ignore[arg-type]
+
+
+def no_probe(_url: str, _seconds: float) -> None:
+    return None
+
+
+@contextmanager
+def running(launch: Launch, probe: Callable[[str, float], None] = no_probe) -> Iterator[Server]:
+    server = start(launch, probe)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def answer(server: Server) -> str:
+    with urllib.request.urlopen(f"{server.url}/x", timeout=5) as response:  # noqa: S310
+        return response.read().decode()
+
+
+def pids_in(note: Path) -> list[int]:
+    until = time.monotonic() + PATIENCE
+    while not note.exists():
+        assert time.monotonic() < until, "the family was never founded"
+        time.sleep(0.01)
+    return [int(word) for word in note.read_text().split()]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def all_gone(pids: list[int]) -> bool:
+    until = time.monotonic() + PATIENCE
+    while not all(map(gone, pids)):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def error_of(launch: Launch, probe: Callable[[str, float], None] = no_probe) -> str:
+    with pytest.raises(EngineError) as raised:
+        start(launch, probe).stop()
+    return str(raised.value)
+
+
+# --- life -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_is_up_when_start_returns_and_gone_when_stop_does(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        assert int(answer(server)) == server.pid
+        assert server.alive()
+        assert os.getpgid(server.pid) == server.pid != os.getpgid(0)
+
+    assert gone(server.pid)
+    assert gone(server.keeper_pid)
+    assert not server.alive()
+    server.stop()
+
+
+def test_two_servers_run_side_by_side(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as one, running(a_launch(tmp_path)) as other:
+        assert one.url != other.url
+        assert {answer(one), answer(other)} == {str(one.pid), str(other.pid)}
+
+
+@linux
+def test_children_that_hide_and_refuse_end_with_the_server(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path, "stubborn", f"family={tmp_path / 'pids'}")) as server:
+        family = pids_in(tmp_path / "pids")
+        assert not any(map(gone, family))
+
+    assert server.pid in family
+    assert all(map(gone, family))
+
+
+@linux
+def test_children_end_when_the_server_dies_by_itself(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path, f"family={tmp_path / 'pids'}")) as server:
+        os.kill(server.pid, signal.SIGKILL)
+
+        assert all_gone(pids_in(tmp_path / "pids"))
+
+
+def test_the_environment_and_the_folder_are_the_suites(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", "import os; print(os.getcwd(), os.environ['WORD'], os.environ['AT'])", "${port}")
+
+    said = error_of(a_launch(tmp_path, command=command, env={"WORD": "hello", "AT": "p${port}"}))
+
+    assert f"{tmp_path} hello p" in said
+    assert "${port}" not in said
+
+
+# --- ready ----------------------------------------------------------------------------------------------------------
+
+
+def test_health_then_a_token_are_waited_for(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def probe(url: str, seconds: float) -> None:
+        asked.append(url)
+        assert 0 < seconds <= 20
+        if len(asked) < 3:
+            raise NotReady("still loading")
+
+    with running(a_launch(tmp_path, "unhealthy=3"), probe) as server:
+        assert asked == [server.url] * 3
+
+
+def test_without_a_health_path_the_token_alone_decides(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path, "unhealthy=1000000", health=None)) as server:
+        assert server.alive()
+
+
+def test_what_waiting_cannot_mend_ends_it_at_once(tmp_path: Path) -> None:
+    def refused(url: str, seconds: float) -> None:
+        raise EngineError("tiny", "no model 'x'", "choose a model that it serves")
+
+    note = tmp_path / "pids"
+
+    assert (
+        error_of(a_launch(tmp_path, f"family={note}"), refused) == "tiny: no model 'x' — choose a model that it serves"
+    )
+    assert all_gone(pids_in(note)[:2])
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    assert error_of(a_launch(tmp_path, command=("no-such-server", "${port}"))) == (
+        "tiny: the reference server's command 'no-such-server' was not found — "
+        "install it, put it on PATH, or write its path"
+    )
+
+
+def test_a_command_that_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_text("GGUF")
+
+    assert error_of(a_launch(tmp_path, command=("./model.gguf", "${port}"))) == (
+        "tiny: the reference server's command './model.gguf' may not be run — name a program, and make it executable"
+    )
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+
+    assert error_of(a_launch(folder)) == f"tiny: no folder {folder} — start from one that is there"
+
+
+def test_a_server_that_exits_before_it_is_ready_is_quoted_without_secrets(tmp_path: Path) -> None:
+    secret = "sk-0123456789"
+
+    said = error_of(a_launch(tmp_path, f"die=no layer 7 for {secret}", env={"SMALL_API_KEY": secret}))
+
+    what, _, log = said.partition(" (all of ")
+    assert what == (
+        "tiny: the reference server exited with status 3 before it was ready — look at why it ended; "
+        "its last lines: no layer 7 for ********"
+    )
+    assert secret not in Path(log.rstrip(")")).read_text()
+
+
+def test_a_server_that_is_not_ready_in_time_says_what_it_did_instead(tmp_path: Path) -> None:
+    def loading(url: str, seconds: float) -> None:
+        raise NotReady("the model is loading")
+
+    said = error_of(a_launch(tmp_path, seconds=0.7), loading)
+
+    assert said.startswith(
+        "tiny: the reference server was not ready in 0.7 s: the model is loading — raise ready_timeout, "
+        "or look at what it waits for; its last lines: listening, key None (all of "
+    )
+
+
+def test_a_silent_server_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    said = error_of(a_launch(tmp_path, "silent", seconds=0.5))
+
+    assert "gave no answer" in said
+    assert said.endswith("; it said nothing")
+
+
+def test_a_port_of_another_server_is_refused(tmp_path: Path) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+        port = other.server_address[1]
+        command = (sys.executable, SMALL, str(port))
+
+        assert error_of(a_launch(tmp_path, command=command, url=f"http://127.0.0.1:{port}")) == (
+            f"tiny: the reference server cannot listen on 127.0.0.1:{port}, where another server answers — "
+            "stop that one, or write ${port} for a free port"  # noqa: RUF027
+        )
+
+
+def test_a_port_of_ones_own_is_taken_as_it_is(tmp_path: Path) -> None:
+    port = free_port()
+    command = (sys.executable, SMALL, str(port))
+
+    with running(a_launch(tmp_path, command=command, url=f"http://127.0.0.1:{port}")) as server:
+        assert int(answer(server)) == server.pid
+
+
+def test_a_free_port_that_is_taken_meanwhile_is_replaced_by_another(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path, f"taken={tmp_path / 'once'}")) as server:
+        assert (tmp_path / "once").exists()
+        assert int(answer(server)) == server.pid
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "expected"),
+    [
+        (
+            ("serve",),
+            "http://127.0.0.1:${port}",
+            (
+                "command does not say which port to listen on — "
+                'pass "${port}" to it, or write url with the port that it listens on'
+            ),
+        ),
+        (
+            ("serve", "${port}"),
+            "http://127.0.0.1:8000",
+            "command has ${port} and its url has not — write ${port} in both, or leave url out",
+        ),
+    ],
+)
+def test_a_port_must_reach_both_ends(tmp_path: Path, command: tuple[str, ...], url: str, expected: str) -> None:
+    assert error_of(a_launch(tmp_path, command=command, url=url)) == f"tiny: the reference server's {expected}"
+
+
+def test_a_server_that_dies_while_it_is_measured(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        server.check()
+        os.kill(server.pid, signal.SIGSEGV)
+
+        with pytest.raises(EngineError) as raised:
+            server.check(patience=PATIENCE)
+
+    assert str(raised.value).startswith(
+        "tiny: the reference server was ended by SIGSEGV while it was measured — look at why it ended; its last lines: "
+    )
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_without_end_stays_small(tmp_path: Path) -> None:
+    limit = 64 << 10
+    with running(a_launch(tmp_path, "chatty", log_limit=limit)) as server:
+        sizes = []
+        until = time.monotonic() + PATIENCE
+        while not server._log.with_name("server.log.1").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        for _ in range(20):
+            sizes.append(sum(file.stat().st_size for file in server._log.parent.iterdir()))
+            time.sleep(0.005)
+        assert server.tail()[-1] == "x" * 400
+
+    assert max(sizes) <= limit
+    assert not server._log.parent.exists()
+
+
+def test_a_log_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        for file in server._log.parent.iterdir():
+            file.unlink()
+        server._log.parent.rmdir()
+
+        assert server.tail() == ["listening, key None"]
+        assert int(answer(server)) == server.pid
+
+
+# --- the end of pytest ----------------------------------------------------------------------------------------------
+
+PARENT = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.unit.test_serving_process import a_launch, no_probe, start
+server = start(a_launch(Path(sys.argv[2]), "family=" + sys.argv[2] + "/pids"), no_probe)
+if sys.argv[3] == "fork" and os.fork() == 0:
+    Path(sys.argv[2], "fork").write_text(str(os.getpid()))
+    time.sleep(600)
+Path(sys.argv[2], "keeper").write_text(str(server.keeper_pid))
+time.sleep(600)
+"""
+
+
+@contextmanager
+def a_parent(folder: Path, how: str = "") -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A process that has started a server, in a process group of its own, and the pids of all below it."""
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", PARENT, root, str(folder), how]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as parent:
+        try:
+            yield parent, [*pids_in(folder / "pids"), *pids_in(folder / "keeper")]
+        finally:
+            parent.kill()
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_outlives_a_pytest_that_is_ended(tmp_path: Path, number: signal.Signals) -> None:
+    with a_parent(tmp_path) as (parent, below):
+        assert len(below) == 4
+        assert not any(map(gone, below))
+
+        # As a terminal does it: to the whole foreground group.
+        os.killpg(parent.pid, number)
+
+        assert all_gone(below)
+
+
+@linux
+def test_a_fork_that_holds_the_life_line_does_not_keep_the_server_alive(tmp_path: Path) -> None:
+    with a_parent(tmp_path, "fork") as (parent, below):
+        (fork,) = pids_in(tmp_path / "fork")
+        try:
+            parent.kill()
+
+            assert all_gone(below)
+            assert not gone(fork)
+        finally:
+            os.kill(fork, signal.SIGKILL)
+
+
+@linux
+def test_a_server_dies_with_its_watchdog(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        os.kill(server.keeper_pid, signal.SIGKILL)
+
+        assert all_gone([server.pid])
+        with pytest.raises(EngineError, match="the reference server lost its watchdog, which ended it while"):
+            server.check(patience=PATIENCE)
+
+
+def test_a_watchdog_that_is_asked_to_end_ends_the_server_first(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        os.kill(server.keeper_pid, signal.SIGTERM)
+
+        assert all_gone([server.pid])
+
+
+def test_an_interrupt_while_waiting_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted(url: str, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    note = tmp_path / "pids"
+    with pytest.raises(KeyboardInterrupt):
+        start(a_launch(tmp_path, f"family={note}"), interrupted)
+
+    assert all_gone(pids_in(note)[:2])
+
+
+def test_the_watchdog_is_of_the_standard_library_alone() -> None:
+    script = "import sys; import pytest_specgate.engines.serving.keeper; print(*sys.modules)"
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({root!r}); {script}"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    ours = {name for name in loaded if name.startswith("pytest_specgate")}
+    assert ours == {
+        "pytest_specgate",
+        *(
+            f"pytest_specgate.engines{part}"
+            for part in ("", ".serving", ".serving.keeper", ".serving.ringlog", ".serving.tree")
+        ),
+    }
+    assert {name.partition(".")[0] for name in loaded} - {"pytest_specgate"} <= {*sys.stdlib_module_names, "__main__"}
+
+
+def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        said: list[list[str]] = []
+        threads = [threading.Thread(target=lambda: said.append(server.tail())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+    assert said == [["listening, key None"]] * 8
