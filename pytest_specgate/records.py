@@ -46,14 +46,35 @@ class Capability(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Bias:
+    """What is added to the score of one token id."""
+
+    token: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn. ``temperature == 0`` is greedy; ``top_k == 0`` and ``top_p == 1`` switch a filter off."""
+    """How a token is chosen. ``temperature == 0`` is greedy; ``top_k == 0`` and ``top_p == 1`` switch a filter off.
+
+    What reshapes scores acts on greedy choices too. ``repetition_penalty`` divides (prompt and output; None is the
+    checkpoint's own), ``frequency_penalty`` and ``presence_penalty`` subtract (output alone), ``logit_bias`` adds to
+    token ids. ``min_tokens`` bars the end-of-text tokens, and no stop string, before so many tokens. ``bad_words`` are
+    texts whose tokens may not be completed. ``seed`` None lets the engine draw as it likes, anew for each request.
+    """
 
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
-    seed: int = 0
+    seed: int | None = 0
     name: str = ""
+    min_p: float = 0.0
+    repetition_penalty: float | None = None
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: tuple[Bias, ...] = ()
+    min_tokens: int = 0
+    bad_words: tuple[str, ...] = ()
 
     @property
     def greedy(self) -> bool:

@@ -2,8 +2,8 @@
 
 A processor sees what precedes each position, drafts of the block included: a penalty that looked at the text before the
 block alone would let a draft repeat itself. They act in the order in which a job lists them; transformers' own order is
-bias, penalty, bad words, ``min_tokens``, temperature, then the filters. Scores are ``[width, vocabulary]``, one row of
-the batch.
+bias, penalties, bad words, ``min_tokens``, temperature, then the filters, ``min_p`` last. Scores are ``[width,
+vocabulary]``, one row of the batch.
 """
 
 from __future__ import annotations
@@ -108,6 +108,23 @@ class RepetitionPenalty:
             seen[place, drafted[: before + place]] = True
         penalised = torch.where(scores > 0, scores / self.penalty, scores * self.penalty)
         return torch.where(seen, penalised, scores)
+
+
+@dataclass(frozen=True, slots=True)
+class CountPenalty:
+    """Subtract ``frequency`` for every time that the output holds a token, and ``presence`` once (OpenAI's API)."""
+
+    frequency: float = 0.0
+    presence: float = 0.0
+
+    def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
+        """Return scores with what was said made less likely, in the output and the drafts before a position."""
+        said = torch.tensor(row.tokens[len(row.job.prompt) :], dtype=torch.long, device=scores.device)
+        counts = torch.zeros_like(scores)
+        for place, position in enumerate(counts):
+            text = torch.cat((said, drafted[: before + place]))
+            position.index_add_(0, text, torch.ones_like(text, dtype=scores.dtype))
+        return scores - self.frequency * counts - self.presence * (counts > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ or register it in the entry-point group ``specgate.engines``.
 
 from __future__ import annotations
 
+import secrets
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,3 +85,10 @@ class Scorer(Protocol):
         one forward reads, a text at a time on its cache: 1 is as plain decoding reads, k+1 as verification does.
         None leaves it to the engine, which batches for speed. Raises EngineError, OutOfMemory.
         """
+
+
+def seed_of(request: Request) -> int:
+    """The seed of a request's random numbers, made its own by the prompt's name; new each time where none is given."""
+    if request.sampling.seed is None:
+        return secrets.randbits(32)
+    return zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode())

@@ -1,8 +1,9 @@
 """The ``native`` engine: both arms through specgate's own decoder, in batches, with rounds counted inside the loop.
 
 The reference arm is the same loop with an empty draft, so a speed-up compares two ways to decode and not two pieces of
-software. A request's random numbers depend on its sampling seed, its prompt's name and the position alone: never on
-what runs beside it. Importing this module loads no torch.
+software. A checkpoint's own repetition penalty holds where a request gives none; a warning names what else its
+generation config sets and this engine leaves out. A request's random numbers depend on its sampling seed, its prompt's
+name and the position alone: never on what runs beside it. Importing this module loads no torch.
 """
 
 from __future__ import annotations
@@ -50,10 +51,13 @@ class NativeEngine:
             _log.warning("%s", warning)
         from pytest_specgate.decoding.loop import Decoder
         from pytest_specgate.decoding.network import Network
-        from pytest_specgate.engines.hf import facts
+        from pytest_specgate.engines.hf import facts, scoring
 
         placed = facts.load_target(self._context)
         self._target, self._device = placed.target, placed.device
+        for name, value in scoring.processed(self._target.model):
+            said = "%s: kind native leaves out what the target's generation config sets, %s: %s, in both arms alike"
+            _log.warning(said, self._name, name, value)
         with self._refusals():
             network = Network(self._target.model)
             self._decoders[Arm.REFERENCE] = Decoder(network)
@@ -93,12 +97,14 @@ class NativeEngine:
         """Return one trace per request, all run side by side. Raises EngineError, OutOfMemory."""
         from pytest_specgate.engines.hf.failures import translated
         from pytest_specgate.engines.hf.jobs import job, spent, trace
+        from pytest_specgate.engines.hf.shaping import Speaker
 
         target = self._started()
         if arm not in self._decoders:
             raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
         decoder = self._decoders[arm]
-        jobs = [job(request, self._encode(request, target), target) for request in requests]
+        speaker = Speaker(self._name, target)
+        jobs = [job(request, self._encode(request, target), speaker) for request in requests]
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
                 made = decoder.run(jobs, len(jobs))
@@ -116,13 +122,14 @@ class NativeEngine:
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
     ) -> list[Scores]:
         """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says."""
-        from pytest_specgate.engines.hf import scoring
+        from pytest_specgate.engines.hf import scoring, shaping
         from pytest_specgate.engines.hf.failures import translated
 
         target = self._started()
+        speaker = shaping.Speaker(self._name, target)
         with translated(self._name, "scoring failed"):
-            named = [(r.prompt, self._encode(r, target), text) for r, text in zip(requests, texts)]
-            return scoring.score(target.model, named, width, self._name)
+            asked = [(request, self._encode(request, target)) for request in requests]
+            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width)
 
     def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]

@@ -225,7 +225,7 @@ def _misbehave(fault: str, engine: str, prompt: str) -> None:
 
 
 def _seed(request: Request) -> int:
-    return zlib.crc32(request.prompt.encode()) + request.sampling.seed
+    return zlib.crc32(request.prompt.encode()) + (request.sampling.seed or 0)
 
 
 def _random(seed: str | int) -> random.Random:

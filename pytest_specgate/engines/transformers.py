@@ -8,11 +8,10 @@ no torch.
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.base import EngineContext, seed_of
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
@@ -109,6 +108,7 @@ class TransformersEngine:
         import torch
 
         from pytest_specgate.engines.hf.generation import run
+        from pytest_specgate.engines.hf.shaping import Speaker
 
         target = self._started()
         if arm is Arm.CANDIDATE and self._plan is None:
@@ -116,9 +116,9 @@ class TransformersEngine:
         if arm is Arm.CANDIDATE:
             self._refuse_pruned_draft(request)
         inputs = self._encode(request, target)
-        torch.manual_seed(zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()))
+        torch.manual_seed(seed_of(request))
         extra = self._plan.arguments if self._plan and arm is Arm.CANDIDATE else {}
-        made = run(target, inputs, request, extra)
+        made = run(Speaker(self._name, target), inputs, request, extra)
         if arm is Arm.CANDIDATE and not made.trace.rounds:
             what = f"{request.prompt}: transformers generated without asking for a draft"
             raise EngineError(self._name, what, "remove what switches speculation off from candidate: options")
@@ -130,15 +130,16 @@ class TransformersEngine:
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
     ) -> list[Scores]:
         """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says."""
-        from pytest_specgate.engines.hf import scoring
+        from pytest_specgate.engines.hf import scoring, shaping
         from pytest_specgate.engines.hf.failures import translated
 
         target = self._started()
         scoring.refuse_processed(target.model, self._name)
+        speaker = shaping.Speaker(self._name, target)
         with translated(self._name, "scoring failed"):
             encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
-            named = [(r.prompt, tuple(ids), text) for r, ids, text in zip(requests, encoded, texts)]
-            return scoring.score(target.model, named, width, self._name)
+            asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
+            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width)
 
     def _refuse_pruned_draft(self, request: Request) -> None:
         """For sampling with two vocabularies transformers cuts the draft's head down, in place and for good."""

@@ -16,7 +16,7 @@ from pytest_specgate.measure.environment import examine, notes
 from pytest_specgate.measure.monitor import Monitor
 from pytest_specgate.measure.readings import Observed
 from pytest_specgate.measure.schedule import blocks, order
-from pytest_specgate.records import Arm, Finding, Measurement, Pair, Request, Sampling, Trace
+from pytest_specgate.records import Arm, Bias, Finding, Measurement, Pair, Request, Sampling, Trace
 from pytest_specgate.stats.looks import Looks
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import prompts_hash
@@ -24,6 +24,11 @@ from pytest_specgate.suite.prompts import prompts_hash
 #: Warm-up goes on until a call is within this factor of the fastest so far, or the patience is used up.
 SETTLED = 1.25
 WARMUP_PATIENCE = 6
+#: Settings of a request that reshape scores, as the workload lists them.
+_MORE = (
+    *("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty"),
+    *("logit_bias", "min_tokens", "bad_words"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,17 @@ def asked(case: Case) -> dict[str, str]:
 
 def _sampling(sampling: Sampling) -> str:
     filters = f"top_k={sampling.top_k} top_p={sampling.top_p:g}"
-    return f"temperature={sampling.temperature:g} {filters} seed={sampling.seed}"
+    basic = f"temperature={sampling.temperature:g} {filters} seed={sampling.seed}"
+    # What is not asked for leaves no trace: older baselines do not know of it.
+    plain = Sampling()
+    more = [f" {name}={_shown(value)}" for name in _MORE if (value := getattr(sampling, name)) != getattr(plain, name)]
+    return basic + "".join(more)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(f"{v.token}:{v.value:g}" if isinstance(v, Bias) else repr(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _warm_up(engine: Engine, case: Case, least: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_specgate.errors import Location, SuiteError
 from pytest_specgate.records import Sampling
-from pytest_specgate.suite.model import EngineSpec, GateSpec, SamplingSpec, ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.model import EngineSpec, GateSpec, ScenarioSpec, SuiteSpec
 from pytest_specgate.suite.prompts import Conversation
 
 
@@ -96,16 +96,12 @@ def _all_cases(suite: Suite) -> list[Case]:
                 continue
             gates = tuple(gate for gate in suite.gates if _selects(gate.spec, engine, scenario.name))
             for sampling_spec in scenario.spec.sampling:
-                sampling = _sampling(sampling_spec)
+                sampling = sampling_spec.value
                 cases.extend(
                     Case(engine, engine_spec, scenario, sampling, concurrency, gates)
                     for concurrency in scenario.spec.concurrency
                 )
     return cases
-
-
-def _sampling(spec: SamplingSpec) -> Sampling:
-    return Sampling(spec.temperature, spec.top_k, spec.top_p, spec.seed, spec.name or "")
 
 
 def _selects(spec: GateSpec, engine: str, scenario: str) -> bool:

@@ -12,7 +12,7 @@ import re
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
@@ -24,18 +24,13 @@ from pytest_specgate.suite.quantities import (
     MetricName,
     Name,
     Packages,
-    Real,
     Seconds,
+    Strict,
     Whole,
 )
+from pytest_specgate.suite.sampling import SamplingSpec
 
 FORMAT_VERSION = 1
-
-
-class Strict(BaseModel):
-    """Base of all parts: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
 class Tier(str, Enum):
@@ -159,16 +154,6 @@ class EngineSpec(Strict):
     )
 
 
-class SamplingSpec(Strict):
-    """How tokens are drawn."""
-
-    temperature: Real = Field(0.0, ge=0, le=10)
-    top_k: Whole = Field(0, ge=0)
-    top_p: Real = Field(1.0, gt=0, le=1)
-    seed: Whole = Field(0, ge=0)
-    name: Name | None = None
-
-
 class Prompts(Strict):
     """Which prompts of a file: all, the first ``limit``, or those named."""
 
@@ -195,6 +180,13 @@ class ScenarioSpec(Strict):
     @classmethod
     def _prompts(cls, value: object) -> object:
         return {"file": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _room_for_the_least(self) -> ScenarioSpec:
+        least = max(sampling.min_tokens for sampling in self.sampling)
+        if least > self.max_tokens:
+            raise ValueError(f"min_tokens {least} is above max_tokens {self.max_tokens} — raise max_tokens")
+        return self
 
 
 class MeasureSpec(Strict):

@@ -1,13 +1,23 @@
-"""The kinds of value that a suite is written in, each with its JSON Schema: names, numbers, sizes, times, limits."""
+"""The kinds of value that a suite is written in, each with its JSON Schema: names, numbers, sizes, times, limits.
+
+``Strict`` is the base of every part that is made of them.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS
+
+
+class Strict(BaseModel):
+    """Base of all parts: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=60)]
 

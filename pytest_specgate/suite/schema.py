@@ -6,6 +6,8 @@ exists, or what a base adds: a suite with ``extends`` may leave out what its bas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,7 +22,8 @@ def json_schema() -> Schema:
     schema: Schema = SuiteSpec.model_json_schema()
     definitions: Schema = schema["$defs"]
     for name in ("engines", "scenarios"):
-        _close(schema["properties"][name])
+        _close(schema["properties"][name], {"maxLength": 60})
+    _close(definitions["SamplingSpec"]["properties"]["logit_bias"])
     for name in ("engines", "scenarios", "gates"):
         del schema["properties"][name]["examples"]  # text for messages, not values of the type
     prompts = definitions["ScenarioSpec"]["properties"]["prompts"]
@@ -40,11 +43,11 @@ def json_schema() -> Schema:
     }
 
 
-def _close(mapping: Schema) -> None:
+def _close(mapping: Schema, bounds: Mapping[str, int] = MappingProxyType({})) -> None:
     """Refuse names that the pattern refuses; pydantic leaves that open."""
     (pattern,) = mapping["patternProperties"]
     mapping["additionalProperties"] = False
-    mapping["propertyNames"] = {"pattern": pattern, "maxLength": 60}
+    mapping["propertyNames"] = {"pattern": pattern, **bounds}
 
 
 def _complete() -> Schema:

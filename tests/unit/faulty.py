@@ -20,7 +20,7 @@ from pytest_specgate.decoding.loop import Decoder
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.decoding.verifier import ExactVerifier, Judgement
-from pytest_specgate.engines.hf.generation import eos_ids
+from pytest_specgate.engines.hf.shaping import eos_ids
 from pytest_specgate.engines.transformers import TransformersEngine
 from pytest_specgate.records import Arm, Request, Trace
 

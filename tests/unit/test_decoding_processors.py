@@ -21,6 +21,7 @@ from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.job import Job, Row
 from pytest_specgate.decoding.processors import (
     BadWords,
+    CountPenalty,
     LogitBias,
     MinP,
     MinTokens,
@@ -89,3 +90,17 @@ def test_rows_keep_their_own_processors() -> None:
     assert shaped[1].isfinite().sum() == 2
     assert shaped[2, 0, 0] == float("-inf")
     assert torch.equal(shaped[2, :, 1:], block[2, :, 1:] / 2)
+
+
+def test_penalties_of_the_output_count_it_and_the_drafts_before_each_position() -> None:
+    block, drafted = scores(len(DRAFTED) + 1), torch.tensor([DRAFTED])
+
+    shaped = Chooser([row(CountPenalty(frequency=0.5, presence=0.25))], "cpu").shaped(block, drafted)
+
+    for place in range(block.shape[1]):
+        said = [*OUTPUT, *DRAFTED[:place]]  # the prompt does not count
+        wanted = [
+            float(block[0, place, token]) - 0.5 * said.count(token) - 0.25 * (token in said)
+            for token in range(VOCABULARY)
+        ]
+        assert shaped[0, place].tolist() == pytest.approx(wanted)

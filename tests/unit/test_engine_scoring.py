@@ -135,12 +135,12 @@ def test_logits_that_are_no_numbers_are_an_error(folder: Path) -> None:
 
 def test_a_checkpoint_that_rewrites_logits_cannot_be_scored(folder: Path) -> None:
     engine = build(folder)
-    engine._started().model.generation_config.repetition_penalty = 1.3
+    engine._started().model.generation_config.no_repeat_ngram_size = 3
     with pytest.raises(EngineError) as raised:
         engine.score(REQUESTS[:1], [(3, 4)])
     assert str(raised.value) == (
-        "e: the target's generation config sets repetition_penalty: 1.3, so its choice is not the highest logit — "
-        "remove repetition_penalty from generation_config.json, or the gate"
+        "e: the target's generation config sets no_repeat_ngram_size: 3, so its choice is not the highest logit — "
+        "remove no_repeat_ngram_size from generation_config.json, or the gate"
     )
 
 

@@ -179,6 +179,17 @@ def test_what_is_asked_tells_changed_parameters_apart(tmp_path: Path) -> None:
     assert {name for name in before if before[name] != after[name]} == {"prompts", "max_tokens", "concurrency"}
 
 
+def test_request_parameters_are_part_of_what_is_asked_and_leave_no_trace_where_there_are_none(tmp_path: Path) -> None:
+    _, case = load(write(tmp_path))
+    assert asked(case)["sampling"] == "temperature=0 top_k=0 top_p=1 seed=0"
+    more = {"min_p": 0.1, "logit_bias": {"7": 2.0, "3": -1.5}, "min_tokens": 2, "bad_words": ["x"]}
+    _, case = load(write(tmp_path, scenario={"sampling": [{**more, "repetition_penalty": 1.0}]}))
+    assert asked(case)["sampling"] == (
+        "temperature=0 top_k=0 top_p=1 seed=0 min_p=0.1 repetition_penalty=1 "
+        "logit_bias=3:-1.5,7:2 min_tokens=2 bad_words='x'"
+    )
+
+
 def test_equal_scripts_are_measured_alike(tmp_path: Path) -> None:
     suite, case = load(write(tmp_path))
     taken: list[Measurement] = [measure_case(started(suite), case, plan()) for _ in range(2)]

@@ -252,6 +252,35 @@ IN_SCENARIO = [
         f"7:30: 'temperature' expects a number, not 'hot' — {DIGITS}",
     ),
     ("category: chat\n    sampling: [{top_p: 0}]", "7:24: 'top_p' is 0 — it must be greater than 0"),
+    ("category: chat\n    sampling: [{min_p: 1.5}]", "7:24: 'min_p' is 1.5 — it must be at most 1"),
+    (
+        "category: chat\n    sampling: [{repetition_penalty: -1}]",
+        "7:37: 'repetition_penalty' is -1 — it must be greater than 0",
+    ),
+    (
+        "category: chat\n    sampling: [{presence_penalty: 3}]",
+        "7:35: 'presence_penalty' is 3 — it must be at most 2",
+    ),
+    (
+        'category: chat\n    sampling: [{logit_bias: {"the": 1}}]',
+        """7:29: 'the' is no token id — write it in digits and quotes, such as "1234": -100""",
+    ),
+    (
+        'category: chat\n    sampling: [{logit_bias: {"7": 101}}]',
+        "7:35: '7' is 101 — it must be at most 100",
+    ),
+    (
+        "category: chat\n    sampling: [{logit_bias: {7: 1}}]",
+        """7:30: YAML reads the key '7' as a number — put it in quotes: "7\"""",
+    ),
+    (
+        'category: chat\n    sampling: [{bad_words: [""]}]',
+        "7:29: an entry of 'bad_words' is too short (0) — it takes at least 1 characters",
+    ),
+    (
+        "category: chat\n    max_tokens: 8\n    sampling: [{}, {min_tokens: 9}]",
+        "6:5: min_tokens 9 is above max_tokens 8 — raise max_tokens",
+    ),
     (
         "category: chat\n    ignore_eos: 1",
         "7:17: 'ignore_eos' expects true or false, not the number 1 — write true or false, without quotes",

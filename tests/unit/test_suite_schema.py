@@ -87,6 +87,8 @@ ACCEPTED: list[Change] = [
     setting("engines", "tiny", "candidate", to=None),
     setting("scenarios", "chat", "prompts", to={"file": "p.jsonl"}),
     setting("tier", to="nightly"),
+    setting("scenarios", "chat", "sampling", to=[{"logit_bias": {"0": -100, "151643": 2.5}, "bad_words": ["x y"]}]),
+    setting("scenarios", "chat", "sampling", to=[{"repetition_penalty": None, "min_p": 0.1, "min_tokens": 4}]),
     setting("extends", to=None),
 ]
 REFUSED: list[Change] = [
@@ -116,6 +118,14 @@ REFUSED: list[Change] = [
     setting("scenarios", "chat", "category", to="poetry"),
     lambda suite: suite["scenarios"]["chat"].pop("prompts"),
     setting("scenarios", "chat", "sampling", to=[{"temperature": 11}]),
+    setting("scenarios", "chat", "sampling", to=[{"logit_bias": {"the": 1}}]),
+    setting("scenarios", "chat", "sampling", to=[{"logit_bias": {"01": 1}}]),
+    setting("scenarios", "chat", "sampling", to=[{"logit_bias": {"1": 101}}]),
+    setting("scenarios", "chat", "sampling", to=[{"bad_words": [""]}]),
+    setting("scenarios", "chat", "sampling", to=[{"repetition_penalty": 0}]),
+    setting("scenarios", "chat", "sampling", to=[{"frequency_penalty": -2.1}]),
+    setting("scenarios", "chat", "sampling", to=[{"min_p": 1.1}]),
+    setting("scenarios", "chat", "sampling", to=[{"min_tokens": -1}]),
     setting("gates", to=[]),
     setting("gates", 0, to={"metric": "speedup"}),
     setting("gates", 0, to={"limit": ">=1x"}),

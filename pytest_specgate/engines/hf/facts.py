@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from pytest_specgate.engines.base import EngineContext
-from pytest_specgate.engines.hf import loading, machine
+from pytest_specgate.engines.hf import loading, machine, shaping
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import MemoryReading
@@ -68,8 +68,10 @@ def memory(
 
 
 def workload(target: Loaded) -> Mapping[str, str]:
-    """Hashes of the target's weights and of its tokenizer."""
-    return {"target": target.content, "tokenizer": loading.tokenizer_hash(target.tokenizer)}
+    """Hashes of the target's weights and of its tokenizer; its own repetition penalty, where it has one."""
+    found = {"target": target.content, "tokenizer": loading.tokenizer_hash(target.tokenizer)}
+    penalty = shaping.own_penalty(target.model)
+    return found if penalty == 1 else found | {"own_repetition_penalty": f"{penalty:g}"}
 
 
 def subject(engine: str, device: str, target: Loaded, spec: EngineSpec) -> dict[str, str]:

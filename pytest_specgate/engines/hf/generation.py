@@ -14,8 +14,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_specgate.engines.hf import shaping
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.rounds import RoundLog, watched
+from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.hf.streamer import ChunkClock
 from pytest_specgate.records import Arm, Request, Round, Trace
 
@@ -28,13 +30,13 @@ class Generated:
     kv_cache: int | None
 
 
-def run(target: Loaded, inputs: Any, request: Request, extra: Mapping[str, Any]) -> Generated:
+def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any]) -> Generated:
     """Generate for one tokenised prompt; ``extra`` is empty for the plain arm, else how to speculate."""
     import torch
 
-    clock = ChunkClock()
-    eos = () if request.ignore_eos else eos_ids(target.model)
-    arguments = {**_sampling(request), **_stopping(request, target, eos), **extra}
+    target, clock = speaker.target, ChunkClock()
+    eos = () if request.ignore_eos else shaping.eos_ids(target.model)
+    arguments = {**shaping.arguments(request, speaker), **_stopping(request, target, eos), **extra}
     watching = watched(target.model) if extra else nullcontext(RoundLog())
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
@@ -62,32 +64,12 @@ def run(target: Loaded, inputs: Any, request: Request, extra: Mapping[str, Any])
     return Generated(trace, _cache_bytes(output))
 
 
-def eos_ids(model: Any) -> tuple[int, ...]:
-    """Return the ids that end a text for this model."""
-    eos = model.generation_config.eos_token_id
-    if eos is None:
-        return ()
-    return (eos,) if isinstance(eos, int) else tuple(eos)
-
-
 def _wait_for(device: Any) -> None:
     """Let the device finish all that it was asked for, so that a clock read means something."""
     import torch
 
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _sampling(request: Request) -> dict[str, Any]:
-    sampling = request.sampling
-    if sampling.greedy:
-        return {"do_sample": False}
-    return {
-        "do_sample": True,
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-    }
 
 
 def _stopping(request: Request, target: Loaded, eos: tuple[int, ...]) -> dict[str, Any]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 from pytest_specgate.decoding.job import Generation, Job
 from pytest_specgate.decoding.meter import PHASES, Totals
-from pytest_specgate.decoding.processors import Processor, Temperature, TopK, TopP
 from pytest_specgate.decoding.stop import StopRule
-from pytest_specgate.engines.hf.generation import eos_ids
+from pytest_specgate.engines.base import seed_of
 from pytest_specgate.engines.hf.loading import Loaded
-from pytest_specgate.records import Arm, Request, Sampling, Spent, Trace
+from pytest_specgate.engines.hf.shaping import Speaker, eos_ids, processors
+from pytest_specgate.records import Arm, Request, Spent, Trace
 
 
-def job(request: Request, prompt: tuple[int, ...], target: Loaded) -> Job:
-    """What the decoder is asked for; random numbers depend on the sampling's seed and the prompt's name alone."""
+def job(request: Request, prompt: tuple[int, ...], speaker: Speaker) -> Job:
+    """What the decoder is asked for; random numbers depend on the sampling's seed and the prompt's name alone.
+
+    Raises EngineError for what the target cannot know.
+    """
+    target = speaker.target
 
     def decode(ids: Sequence[int]) -> str:
         return str(target.tokenizer.decode(ids, skip_special_tokens=True))
@@ -26,21 +29,9 @@ def job(request: Request, prompt: tuple[int, ...], target: Loaded) -> Job:
         max_tokens=request.max_tokens,
         stop=StopRule(eos, request.stop, decode),
         greedy=request.sampling.greedy,
-        processors=_processors(request.sampling),
-        seed=zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode()),
+        processors=processors(request, speaker),
+        seed=seed_of(request),
     )
-
-
-def _processors(sampling: Sampling) -> tuple[Processor, ...]:
-    """What reshapes scores for this setting, in transformers' order; a greedy choice needs none."""
-    if sampling.greedy:
-        return ()
-    filters: list[Processor] = [Temperature(sampling.temperature)]
-    if sampling.top_k:
-        filters.append(TopK(sampling.top_k))
-    if sampling.top_p < 1:
-        filters.append(TopP(sampling.top_p))
-    return tuple(filters)
 
 
 def trace(request: Request, asked: Job, made: Generation, arm: Arm, target: Loaded) -> Trace:

@@ -19,6 +19,7 @@ _TAKEN = frozenset(
     {"do_sample", "temperature", "top_k", "top_p", "max_new_tokens", "max_length", "eos_token_id", "streamer"}
     | {"pad_token_id", "stop_strings", "tokenizer", "use_cache", "return_dict_in_generate", "input_ids"}
     | {"assistant_model", "assistant_tokenizer", "custom_generate", "num_beams", "num_return_sequences"}
+    | {"min_p", "repetition_penalty", "sequence_bias", "bad_words_ids", "min_new_tokens"}
 )
 
 

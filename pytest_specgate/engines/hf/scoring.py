@@ -2,7 +2,8 @@
 
 Only four numbers per position leave the device; full rows of logits exist for :data:`MOST_BYTES` at a time. Texts are
 scored whole, several in one forward (padded on the right, where a causal model does not look), or on a key-value cache
-in forwards of a given number of tokens: one is how plain decoding reads, k+1 how verification does.
+in forwards of a given number of tokens: one is how plain decoding reads, k+1 how verification does. Where a request
+reshapes scores, by a penalty say, so does its scoring: the numbers are those that a choice is made by, draws aside.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pytest_specgate.engines.hf.shaping import Shaper, Speaker, shaper
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
+from pytest_specgate.records import Request
 
 T = TypeVar("T")
 
 #: Rows of logits that one forward may make, in bytes of float32.
 MOST_BYTES = 1 << 28
 
-#: Settings of a checkpoint that change which token is the highest, each with the values that do not.
+#: Settings of a checkpoint that change which token is the highest and that no request can ask for, each with the values
+#: that do not.
 _PROCESSORS: Mapping[str, tuple[object, ...]] = {
-    "repetition_penalty": (None, 1.0),
     "no_repeat_ngram_size": (None, 0),
     "bad_words_ids": (None,),
     "suppress_tokens": (None,),
@@ -33,51 +37,77 @@ _PROCESSORS: Mapping[str, tuple[object, ...]] = {
     "forced_eos_token_id": (None,),
 }
 
-#: (prompt's name, ids of the prompt, ids of the text).
-Text = tuple[str, tuple[int, ...], tuple[int, ...]]
+#: The logit of a token that the request forbids: a number that no model gives and every file can hold.
+FORBIDDEN = -1e9
+
 #: best, best_ids, runner_up, emitted.
 _Rows = tuple[list[float], list[int], list[float], list[float]]
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text to force: the prompt's name and ids, the output's ids, and how its request shapes scores (None: not)."""
+
+    name: str
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+    shape: Shaper | None = None
+
+
+def forced(
+    asked: Sequence[tuple[Request, tuple[int, ...]]], outputs: Sequence[tuple[int, ...]], speaker: Speaker
+) -> list[Text]:
+    """Each output as answer to the request, with its prompt's ids, at the same place. Raises EngineError."""
+    return [
+        Text(request.prompt, prompt, output, shaper(request, prompt, speaker))
+        for (request, prompt), output in zip(asked, outputs)
+    ]
+
+
 def refuse_processed(model: Any, engine: str) -> None:
-    """Raise EngineError where the checkpoint's own settings change the logits before a token is chosen."""
-    for name, plain in _PROCESSORS.items():
-        value = getattr(model.generation_config, name, None)
-        if value not in plain:
-            what = f"the target's generation config sets {name}: {value}, so its choice is not the highest logit"
-            raise EngineError(engine, what, f"remove {name} from generation_config.json, or the gate")
+    """Raise EngineError where the checkpoint's own settings change the logits in a way that scoring does not follow."""
+    for name, value in processed(model):
+        what = f"the target's generation config sets {name}: {value}, so its choice is not the highest logit"
+        raise EngineError(engine, what, f"remove {name} from generation_config.json, or the gate")
 
 
-def score(model: Any, texts: Sequence[Text], width: int | None, engine: str) -> list[Scores]:
+def processed(model: Any) -> list[tuple[str, object]]:
+    """The checkpoint's own settings, its repetition penalty apart, that change which token is the highest."""
+    found = [(name, getattr(model.generation_config, name, None)) for name in _PROCESSORS]
+    return [(name, value) for name, value in found if value not in _PROCESSORS[name]]
+
+
+def score(speaker: Speaker, texts: Sequence[Text], width: int | None) -> list[Scores]:
     """Scores in the order of the texts. Raises EngineError for ids beyond the model's and logits that are no numbers.
 
     ``width`` tokens a forward, one text at a time; None is as many of each as the memory bound takes.
     """
     import torch
 
+    model = speaker.target.model
     rows = int(model.config.get_text_config().vocab_size)
-    for prompt, _, output in texts:
-        if wrong := [i for i in output if not 0 <= i < rows]:
-            what = f"{prompt}: the text holds token id {wrong[0]}, and the target scores ids up to {rows - 1}"
-            raise EngineError(engine, what, "decode with the target's own vocabulary")
+    for text in texts:
+        if wrong := [i for i in text.output if not 0 <= i < rows]:
+            what = f"{text.name}: the text holds token id {wrong[0]}, and the target scores ids up to {rows - 1}"
+            raise EngineError(speaker.engine, what, "decode with the target's own vocabulary")
     most = max(1, MOST_BYTES // (4 * rows))
     found: dict[int, Scores] = {}
     with torch.inference_mode():
         for group in [[i] for i in range(len(texts))] if width else _groups(texts, most):
             chosen = [texts[i] for i in group]
-            if width or len(chosen[0][2]) > most:
+            if width or len(chosen[0].output) > most:
                 made = [_stepwise(model, chosen[0], width or most)]
             else:
                 made = _together(model, chosen)
             for i, numbers in zip(group, made):
-                found[i] = _finite(numbers, texts[i][0], engine)
+                found[i] = _finite(numbers, texts[i].name, speaker.engine)
     return [found[i] for i in range(len(texts))]
 
 
 def _groups(texts: Sequence[Text], most: int) -> Iterator[list[int]]:
     """Texts of like length together, so that little is padded; at most ``most`` rows of logits each."""
     group: list[int] = []
-    for i in sorted(range(len(texts)), key=lambda i: (len(texts[i][1]) + len(texts[i][2]), i)):
+    for i in sorted(range(len(texts)), key=lambda i: (len(texts[i].prompt) + len(texts[i].output), i)):
         if group and (len(group) + 1) * _kept([texts[j] for j in (*group, i)]) > most:
             yield group
             group = []
@@ -88,15 +118,15 @@ def _groups(texts: Sequence[Text], most: int) -> Iterator[list[int]]:
 
 def _kept(texts: Sequence[Text]) -> int:
     """Positions, counted from the end of the longest, that hold every output token's logits."""
-    longest = max(len(prompt) + len(output) - 1 for _, prompt, output in texts)
-    return longest - min(len(prompt) for _, prompt, _ in texts) + 1
+    longest = max(len(text.prompt) + len(text.output) - 1 for text in texts)
+    return longest - min(len(text.prompt) for text in texts) + 1
 
 
 def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
     import torch
 
     # The last token of a text is scored by the row before it and need not be read.
-    inputs = [prompt + output[:-1] for _, prompt, output in texts]
+    inputs = [text.prompt + text.output[:-1] for text in texts]
     longest = max(map(len, inputs))
     ids = torch.tensor([row + (0,) * (longest - len(row)) for row in inputs], device=model.device)
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in inputs], device=model.device)
@@ -104,24 +134,23 @@ def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **_keep(model, kept)).logits
     before = longest - logits.shape[1]
     found = []
-    for number, (_, prompt, output) in enumerate(texts):
-        first = len(prompt) - 1 - before
-        found.append(_reduced(logits[number, first : first + len(output)], output))
+    for number, text in enumerate(texts):
+        first = len(text.prompt) - 1 - before
+        found.append(_reduced(logits[number, first : first + len(text.output)], text, 0))
     return found
 
 
 def _stepwise(model: Any, text: Text, width: int) -> _Rows:
     import torch
 
-    _, prompt, output = text
-    begin = torch.tensor([prompt], device=model.device)
+    begin = torch.tensor([text.prompt], device=model.device)
     out = model(input_ids=begin, use_cache=True, **_keep(model, 1))
-    parts = [_reduced(out.logits[0, -1:], output[:1])]
-    for at in range(0, len(output) - 1, width):
-        block = output[at : min(at + width, len(output) - 1)]
+    parts = [_reduced(out.logits[0, -1:], text, 0)]
+    for at in range(0, len(text.output) - 1, width):
+        block = text.output[at : min(at + width, len(text.output) - 1)]
         ids = torch.tensor([block], device=model.device)
         out = model(input_ids=ids, use_cache=True, **_cached(model, out))
-        parts.append(_reduced(out.logits[0], output[at + 1 : at + 1 + len(block)]))
+        parts.append(_reduced(out.logits[0], text, at + 1))
     return _joined(parts)
 
 
@@ -146,9 +175,14 @@ def _cached(model: Any, out: Any) -> dict[str, Any]:
     return {name: getattr(out, name)}
 
 
-def _reduced(rows: Any, output: Sequence[int]) -> _Rows:
+def _reduced(rows: Any, text: Text, at: int) -> _Rows:
+    """Reduce the logits of the text's output tokens from the ``at``-th on, shaped as the request asks."""
     import torch
 
+    if text.shape is not None:
+        shaped = text.shape(rows, text.output, at)
+        rows = shaped.masked_fill(shaped.isneginf() & ~rows.isneginf(), FORBIDDEN)
+    output = text.output[at : at + len(rows)]
     top = rows.topk(2, dim=-1)
     emitted = rows.gather(-1, torch.tensor(output, device=rows.device)[:, None])[:, 0]
     best, runner_up = top.values.double().unbind(-1)
