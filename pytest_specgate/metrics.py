@@ -23,6 +23,7 @@ class Unit(Enum):
     SECONDS = "s"
     RATE = "tokens/s"
     SCORE = "score"
+    SLOPE = "per doubling"
 
 
 class Better(Enum):
@@ -39,6 +40,7 @@ class Family(Enum):
     SPEEDUP = "speedup"
     LATENCY = "latency"
     ACCEPTANCE = "acceptance"
+    DECAY = "decay"
     MEMORY = "memory"
     OUTPUT = "output"
     EXACTNESS = "exactness"
@@ -113,6 +115,13 @@ _TABLE = (
         Better.HIGHER,
         Family.ACCEPTANCE,
         "1 + Σ accepted ÷ rounds, the cut round left out; plain decoding is 1.0",
+    ),
+    Metric(
+        "acceptance_slope",
+        Unit.SLOPE,
+        Better.HIGHER,
+        Family.DECAY,
+        "change of conditional_acceptance per doubling of the context (prompt and output so far), within prompts",
     ),
     Metric(
         "vram",

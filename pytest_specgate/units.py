@@ -37,6 +37,7 @@ _SUFFIXES: dict[Unit, dict[str, float]] = {
     Unit.SECONDS: _SECONDS,
     Unit.RATE: {"": 1.0, "tokens/s": 1.0, "tok/s": 1.0},
     Unit.SCORE: {"": 1.0},
+    Unit.SLOPE: {"": 1.0, "points": 0.01},
 }
 _EXAMPLES = {
     Unit.RATIO: "1.3x",
@@ -46,7 +47,10 @@ _EXAMPLES = {
     Unit.SECONDS: "250 ms",
     Unit.RATE: "20 tokens/s",
     Unit.SCORE: "95",
+    Unit.SLOPE: "-0.02",
 }
+#: What a bound can be, in numbers and in words, where that is not 0 upwards.
+_SPANS = {Unit.FRACTION: (0.0, 1.0, "0% to 100%"), Unit.SLOPE: (-1.0, 1.0, "-1 to 1")}
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(\D.*)?")
 _MAX_LENGTH = 80
 
@@ -139,9 +143,9 @@ def parse_limit(value: object, unit: Unit) -> Limit:
 
 def _bound(text: str, unit: Unit) -> float:
     number = parse_quantity(text, unit)
-    if number < 0 or (unit is Unit.FRACTION and number > 1):
+    low, high, span = _SPANS.get(unit, (0.0, math.inf, "0 upwards"))
+    if not low <= number <= high:
         # "<=60" for 60% would hold whatever is measured.
-        span = "0% to 100%" if unit is Unit.FRACTION else "0 upwards"
         raise ValueError(
             f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}"
         )
@@ -170,7 +174,7 @@ def parse_allowance(value: object, unit: Unit) -> Allowance:
 def _absolute(text: str, unit: Unit) -> float:
     number = parse_quantity(text, unit)
     bare = text.strip()[-1:].isdigit() or text.strip().endswith(".")
-    if number >= 1 and bare and unit in (Unit.RATIO, Unit.FRACTION):
+    if number >= 1 and bare and unit in (Unit.RATIO, Unit.FRACTION, Unit.SLOPE):
         # A drop of "5" from 1.8x or from 70% would allow everything, and 5% is what was meant.
         raise ValueError(
             f"allowed change {text.strip()!r} allows everything — write {text.strip()}% for a relative change"
@@ -192,6 +196,8 @@ def format_value(value: float | None, unit: Unit) -> str:
         return f"{value:.3f}x"
     if unit is Unit.RATE:
         return f"{value:.1f} tokens/s"
+    if unit is Unit.SLOPE:
+        return f"{value * 100:+.2f} points"
     return f"{value:.2f}"
 
 

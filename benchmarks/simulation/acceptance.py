@@ -136,7 +136,7 @@ def page(effort: Effort) -> Page:
         "",
         "## Decay over a context",
         *paragraph(
-            f"""`stats.rates.decay_slope`, which no gate uses yet: its upper limit at 1 % lies below zero.
+            f"""`stats.rates.decay_slope`, the estimate of `acceptance_slope`: its upper limit at 1 % lies below zero.
             {effort.runs(4000):,} runs a row without a slope, {effort.runs(1000):,} with one. Prompts reach three or
             five depths, a doubling apart, with {AT_EACH} tokens tested at each. In the second column of alarms those
             that reach five are 10 points easier, which pooling would take for a rise. The known figures are of a study

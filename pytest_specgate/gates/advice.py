@@ -17,6 +17,8 @@ ADVICE = {
     "acceptance_rate": _ACCEPTANCE,
     "conditional_acceptance": _ACCEPTANCE,
     "acceptance_length": _ACCEPTANCE,
+    "acceptance_slope": "look at the draft's window, its cache after rollbacks and its positions "
+    "beyond the length that it was trained on",
     "ttft": _LATENCY,
     "tpot": _LATENCY,
     "itl": _LATENCY,

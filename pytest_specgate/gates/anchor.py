@@ -22,6 +22,6 @@ def added_up(gate: Gate, samples: Samples, stored: Stored | None) -> tuple[str, 
     if all(sides[kind] <= allowance.of(first) for kind, allowance in demands(gate)):
         return ()
     unit = gate.spec.info.unit
-    size = f" ({change / first:+.1%})" if first else ""
+    size = f" ({change / abs(first):+.1%})" if first else ""
     since = f"since the first baseline, of {stored.anchor.recorded}"
     return (f"{since}, it went from {format_value(first, unit)} to {format_value(now, unit)}{size}",)

@@ -140,6 +140,8 @@ def _distance(change: float, stored: float, unit: Unit) -> str:
         return "?"
     if unit is Unit.FRACTION:
         return f"{change * 100:.1f} points"
+    if unit is Unit.SLOPE:
+        return f"{change * 100:.2f} points"
     if unit is Unit.SCORE:
         return f"{change:.2f} points"
     if unit is Unit.TOKENS:

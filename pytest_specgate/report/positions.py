@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from pytest_specgate.records import Measurement, Pair, Round
 from pytest_specgate.report.numbers import TAIL, Estimate, estimate
+from pytest_specgate.samples.acceptance import whole_rounds
 from pytest_specgate.stats.limits import CannotTell
-from pytest_specgate.stats.rates import decay_slope, pooled_rate
+from pytest_specgate.stats.rates import pooled_rate, pooled_slope, slope_part
 
 _Event = tuple[int, int, int]  # bin, hits, trials
 
@@ -39,16 +40,21 @@ def by_context(measurement: Measurement) -> list[Share]:
 
 
 def decay(measurement: Measurement) -> Estimate | None:
-    """Change of the conditional acceptance per doubling of the context, within conversations."""
-    names, doublings, counted = list[str](), list[float](), list[tuple[float, float]]()
+    """Change of the conditional acceptance per doubling of the context, within texts, limits over conversations."""
+    parts, hits, trials = dict[str, list[float]](), 0.0, 0.0
     for pair in _counted(measurement):
-        for context, one in _whole(pair):
-            names.append(pair.cluster)
-            doublings.append(math.log2(context))
-            counted.append((one.accepted, one.tested))
-    if not names:
+        found = list(_whole(pair))
+        hits += sum(one.accepted for _, one in found)
+        trials += sum(one.tested for _, one in found)
+        depths = [math.log2(context) for context, _ in found]
+        part = slope_part(depths, [one.accepted for _, one in found], [one.tested for _, one in found])
+        if part is not None:
+            summed = parts.setdefault(pair.cluster, [0.0, 0.0])
+            summed[0] += part[0]
+            summed[1] += part[1]
+    if not parts:
         return None
-    return estimate(decay_slope(names, doublings, counted, TAIL))
+    return estimate(pooled_slope([(num, den) for num, den in parts.values()], (hits, trials), TAIL, TAIL))
 
 
 def _shares(measurement: Measurement, events: Callable[[Pair], Iterable[_Event]]) -> list[Share]:
@@ -83,11 +89,7 @@ def _counted(measurement: Measurement) -> Iterator[Pair]:
 
 def _whole(pair: Pair) -> Iterator[tuple[int, Round]]:
     """(context at its start, round) of every round that drafted something and was not cut short."""
-    context = pair.candidate.prompt_tokens + pair.candidate.prefill_tokens
-    for one in pair.candidate.rounds or ():
-        if one.drafted and one.accepted + 1 == one.emitted and context > 0:
-            yield context, one
-        context += one.emitted
+    yield from whole_rounds(pair.candidate)
 
 
 def _drafted(pair: Pair) -> Iterator[_Event]:

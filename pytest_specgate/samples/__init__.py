@@ -1,8 +1,8 @@
 """Measurement → Samples: the per-prompt numbers that gates judge and baselines keep. Pure reduction of traces.
 
 A trace that contradicts itself makes the whole case invalid: a wrong counter is no regression, and no pass either.
-Beside the metrics, ``series`` holds the reference arm's latencies (``reference_tpot``) and, where requests ran at the
-same time, ``block``: the number of the block, within its round, in which the prompt ran.
+Beside the metrics, ``series`` holds the reference arm's latencies (``reference_tpot``), the weight of each slope and,
+where requests ran at the same time, ``block``: the number of the block, within its round, in which the prompt ran.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
 
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:
     series = {**speed.series(pairs), **latency.series(pairs), **output.series(pairs, wanted, greedy=greedy)}
+    series |= acceptance.slopes(pairs)
     ids = ",".join(map(str, pairs[0].candidate.token_ids))
     return PromptSamples(
         prompt=name,

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from pytest_specgate.metrics import METRICS, Family
 from pytest_specgate.records import Counts, Samples
+from pytest_specgate.samples.acceptance import SLOPE, WEIGHT
 
 
 def values(samples: Samples) -> dict[str, float]:
@@ -18,8 +19,17 @@ def values(samples: Samples) -> dict[str, float]:
         elif groups := [p.series[name] for p in samples.prompts if p.series.get(name)]:
             mean = fmean(fmean(group) for group in groups)
             found[name] = math.exp(mean) if metric.family is Family.SPEEDUP else mean
+    found |= _slope(samples)
     found |= _acceptance([count for prompt in samples.prompts for count in prompt.counts])
     return {name: found[name] for name in METRICS if name in found}
+
+
+def _slope(samples: Samples) -> dict[str, float]:
+    """Slopes pooled by their weights."""
+    held = [p.series for p in samples.prompts if p.series.get(SLOPE) and p.series.get(WEIGHT)]
+    pairs = [pair for series in held for pair in zip(series[SLOPE], series[WEIGHT])]
+    total = sum(weight for _, weight in pairs)
+    return {SLOPE: sum(slope * weight for slope, weight in pairs) / total} if total > 0 else {}
 
 
 def _acceptance(counts: list[Counts]) -> dict[str, float]:

@@ -69,34 +69,79 @@ def decay_slope(
     """
     names, x = np.asarray(clusters), np.asarray(doublings, dtype=float)
     hits, trials = np.asarray(counts, dtype=float).reshape(-1, 2).T
-    parts = [_slope_parts(x[names == name], hits[names == name], trials[names == name]) for name in np.unique(names)]
-    num, den = (np.array([part[i] for part in parts if part is not None]) for i in (0, 1))
-    if num.size < 2:
-        return CannotTell("too few conversations span different contexts", "2 conversations of several depths each")
-    slope = float(num.sum() / den.sum())
-    spread = float(((num - slope * den) ** 2).sum()) * num.size / (num.size - 1)
-    least = _trial_variance(hits[trials > 0], trials[trials > 0]) * float(den.sum())
-    error = math.sqrt(max(spread, least)) / float(den.sum())
-    return t_limits(slope, error, num.size - 1, (alpha, alpha))
+    parts = [slope_part(x[names == name], hits[names == name], trials[names == name]) for name in np.unique(names)]
+    kept = [part for part in parts if part is not None]
+    return pooled_slope(kept, (float(hits.sum()), float(trials.sum())), alpha, alpha)
 
 
-def _slope_parts(x: _Vector, hits: _Vector, trials: _Vector) -> tuple[float, float] | None:
-    """(covariance, variance) of one cluster's rate and context, weighted by trials; None where context is constant."""
-    x, hits, trials = x[trials > 0], hits[trials > 0], trials[trials > 0]
+def slope_part(
+    doublings: Sequence[float] | _Vector, hits: Sequence[float] | _Vector, trials: Sequence[float] | _Vector
+) -> tuple[float, float] | None:
+    """(covariance, variance) of one text's rate and context, weighted by trials; None where context is constant.
+
+    Their ratio is the text's slope, and its variance is that of one trial ÷ the second of them.
+    """
+    x, n, t = (np.asarray(values, dtype=float) for values in (doublings, hits, trials))
+    x, n, t = x[t > 0], n[t > 0], t[t > 0]
     if x.size < 2 or not np.isfinite(x).all():
         return None
-    centred = x - np.average(x, weights=trials)
-    variance = float((trials * centred**2).sum())
-    return (float((centred * hits).sum()), variance) if variance > 0 else None
+    centred = x - np.average(x, weights=t)
+    variance = float((t * centred**2).sum())
+    return (float((centred * n).sum()), variance) if variance > 0 else None
+
+
+def pooled_slope(
+    parts: Sequence[tuple[float, float]], counted: tuple[float, float], alpha_low: float, alpha_high: float
+) -> Limits | CannotTell:
+    """Σ covariance ÷ Σ variance over clusters, t limits over them; ``counted`` are all (hits, trials)."""
+    num, den = np.asarray(parts, dtype=float).reshape(-1, 2).T
+    if num.size < 2:
+        return CannotTell("too few conversations span different contexts", "2 conversations of several depths each")
+    if not (np.isfinite(num).all() and np.isfinite(den).all()):
+        return CannotTell("a slope is not a finite number", "counts without NaN or infinity")
+    slope = float(num.sum() / den.sum())
+    spread = float(((num - slope * den) ** 2).sum()) * num.size / (num.size - 1)
+    least = _one_trial(counted) * float(den.sum())
+    error = math.sqrt(max(spread, least)) / float(den.sum())
+    return t_limits(slope, error, num.size - 1, (alpha_low, alpha_high))
+
+
+def paired_slope_change(
+    now: Sequence[tuple[float, float]],
+    stored: Sequence[tuple[float, float]],
+    counted: tuple[float, float],
+    alphas: tuple[float, float],
+) -> Limits | CannotTell:
+    """Slope now minus slope stored on the same clusters of :func:`slope_part`, weighted as paired rates are.
+
+    ``counted`` are all (hits, trials) of both runs, ``alphas`` the (lower, upper) error rates.
+    """
+    n1, d1 = np.asarray(now, dtype=float).reshape(-1, 2).T
+    n0, d0 = np.asarray(stored, dtype=float).reshape(-1, 2).T
+    if n1.size < 2:
+        return CannotTell("too few conversations that both runs share", "2 conversations of several depths each")
+    if not all(np.isfinite(x).all() for x in (n1, d1, n0, d0)):
+        return CannotTell("a slope is not a finite number", "counts without NaN or infinity")
+    differences, weights = n1 / d1 - n0 / d0, d1 * d0 / (d1 + d0)
+    mean = float((weights * differences).sum() / weights.sum())
+    spread = float(((weights * (differences - mean)) ** 2).sum()) * n1.size / (n1.size - 1)
+    least = _one_trial(counted) * float((weights**2 * (1 / d1 + 1 / d0)).sum())
+    return t_limits(mean, math.sqrt(max(spread, least)) / float(weights.sum()), n1.size - 1, alphas)
 
 
 def _trial_variance(hits: _Vector, trials: _Vector) -> float:
-    """Least variance of one trial: binomial with one hit and one miss added, so that 0 and 1 are not certain.
+    """Least variance of one trial.
 
     Accepted tokens per round are no share; there, one round that differs by the whole mean is the least.
     """
     total = float(trials.sum())
     if (hits <= trials).all():
-        share = (float(hits.sum()) + 1) / (total + 2)
-        return share * (1 - share)
+        return _one_trial((float(hits.sum()), total))
     return (float(hits.sum()) / total) ** 2 / total
+
+
+def _one_trial(counted: tuple[float, float]) -> float:
+    """Variance of one trial of a share: binomial with one hit and one miss added, so that 0 and 1 are not certain."""
+    hits, trials = counted
+    share = min(max((hits + 1) / (trials + 2), 0.0), 1.0)
+    return share * (1 - share)

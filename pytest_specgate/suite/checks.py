@@ -28,8 +28,13 @@ def statistical(gate: Gate, *, greedy: bool) -> int:
 
 
 def by_rounds(gate: Gate, *, greedy: bool) -> bool:
-    """Whether the gate is judged look by look, more rounds telling more: neither exact nor a pass of its own."""
-    return gate.spec.info.family is not Family.EXACTNESS and statistical(gate, greedy=greedy) > 0
+    """Whether the gate is judged look by look, more rounds telling more: neither exact nor a pass of its own.
+
+    A greedy engine repeats itself, so later rounds tell nothing of its acceptance either.
+    """
+    family = gate.spec.info.family
+    once = family is Family.EXACTNESS or (greedy and family is Family.DECAY)
+    return not once and statistical(gate, greedy=greedy) > 0
 
 
 def checks_in(cases: Iterable[Case]) -> int:

@@ -7,6 +7,7 @@ plus what the number of simulated runs cannot tell (about three standard errors)
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.stats.paired import over_prompts, within_prompts
-from pytest_specgate.stats.rates import paired_rate_change, pooled_rate
+from pytest_specgate.stats.rates import decay_slope, paired_rate_change, paired_slope_change, pooled_rate, slope_part
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
 
 PROMPTS, ROUNDS, STORED = 16, 4, 16
@@ -108,3 +109,53 @@ def test_a_paired_change_of_acceptance_is_found_and_none_is_not() -> None:
 
     assert false / runs <= 0.005
     assert found / runs >= 0.85
+
+
+def decaying(random: np.random.Generator, slope: float, *, easy: bool) -> tuple[list[str], list[float], list[Any]]:
+    """Depths and counts of 16 prompts; half end after three doublings, and ``easy`` makes those that go on easier."""
+    names, depths, counts = [], [], []
+    for prompt in range(16):
+        long = prompt % 2
+        base = random.normal(0.6 + 0.1 * (easy and long), 0.1)
+        for depth in range(5 if long else 3):
+            rate = min(max(base + slope * depth + random.normal(0, 0.03), 0.0), 1.0)
+            names.append(f"p{prompt}")
+            depths.append(float(depth))
+            counts.append((float(random.binomial(50, rate)), 50.0))
+    return names, depths, counts
+
+
+@pytest.mark.parametrize("easy", [False, True])
+def test_a_decay_over_the_context_is_found_whichever_prompts_reach_far(easy: bool) -> None:
+    random, alpha, runs = np.random.default_rng([16, easy]), 0.01, 300
+    false = sum(limits(decay_slope(*decaying(random, 0.0, easy=easy), alpha)).high < 0 for _ in range(runs))
+    found = [limits(decay_slope(*decaying(random, -0.06, easy=easy), alpha)) for _ in range(100)]
+
+    assert false / runs <= alpha + 3 * math.sqrt(alpha / runs)
+    assert sum(f.high < 0 for f in found) >= 95
+    assert np.mean([f.estimate for f in found]) == pytest.approx(-0.06, abs=0.006)
+
+
+def test_a_change_of_decay_is_found_and_none_is_not() -> None:
+    random, alpha, runs = np.random.default_rng(17), 0.01, 200
+    false = found = 0
+    for _ in range(runs):
+        before, same, worse = (parts(decaying(random, slope, easy=True)) for slope in (-0.02, -0.02, -0.12))
+        counted = (16 * 200 * 0.6 * 2, 16 * 200.0 * 2)
+        false += limits(paired_slope_change(same, before, counted, (alpha, alpha))).high < 0
+        found += limits(paired_slope_change(worse, before, counted, (alpha, alpha))).high < 0
+
+    assert false / runs <= alpha + 3 * math.sqrt(alpha / runs)
+    assert found / runs >= 0.95
+
+
+def parts(data: tuple[list[str], list[float], list[Any]]) -> list[tuple[float, float]]:
+    """What each prompt tells of the slope."""
+    names, depths, counts = data
+    found = []
+    for name in dict.fromkeys(names):
+        own = [place for place, one in enumerate(names) if one == name]
+        part = slope_part([depths[i] for i in own], [counts[i][0] for i in own], [counts[i][1] for i in own])
+        assert part is not None
+        found.append(part)
+    return found

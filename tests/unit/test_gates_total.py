@@ -26,6 +26,7 @@ LIMITS = {
     Unit.SECONDS: ("<=20 ms", ">=0 s"),
     Unit.RATE: (">=10 tokens/s",),
     Unit.SCORE: (">=90", "==100"),
+    Unit.SLOPE: (">=-0.02", "<=0", "-0.1..0.1"),
 }
 WILD = st.one_of(
     st.floats(0.5, 2),
@@ -63,7 +64,7 @@ def runs(draw: st.DrawFn, metric: str, *, greedy: bool) -> Samples:
     for number in range(draw(st.integers(1, 16))):
         series = {
             name: tuple(draw(st.lists(values, min_size=rounds, max_size=rounds)))
-            for name in (metric, f"reference_{metric}")
+            for name in (metric, f"reference_{metric}", f"{metric}_weight")
         }
         if draw(st.booleans()):
             series["block"] = (float(number // 4),) * rounds

@@ -26,6 +26,8 @@ QUANTITIES = [
     ("57%", Unit.FRACTION, 0.57),
     (0.95, Unit.FRACTION, 0.95),
     (".5", Unit.FRACTION, 0.5),
+    ("-0.02", Unit.SLOPE, -0.02),
+    ("-2.5 points", Unit.SLOPE, -0.025),
     ("2.4", Unit.TOKENS, 2.4),
     ("2.4 tokens", Unit.TOKENS, 2.4),
     ("6 GiB", Unit.BYTES, 6 * 2**30),

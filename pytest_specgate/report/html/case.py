@@ -157,7 +157,7 @@ def _since(view: CaseView) -> Iterator[Markup]:
 
 def _changed(metric: str, was: float, now: float) -> tuple[str, ...]:
     unit = METRICS[metric].unit
-    return metric, format_value(was, unit), format_value(now, unit), f"{now / was - 1:+.1%}" if was else "-"
+    return metric, format_value(was, unit), format_value(now, unit), f"{(now - was) / abs(was):+.1%}" if was else "-"
 
 
 def _findings(taken: Measurement) -> Markup:
