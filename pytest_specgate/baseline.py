@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_specgate import jsontext
-from pytest_specgate.codec import CodecError, decode, encode
+from pytest_specgate.codec import CodecError, decode, encode, shown
 from pytest_specgate.errors import BaselineError, Location, OutdatedBaseline, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
+from pytest_specgate.plausible import problems
 from pytest_specgate.records import Anchor, Place, PromptSamples, Samples, Stored
 from pytest_specgate.schemas import file_schema
 
@@ -128,7 +129,20 @@ def read(path: Path) -> dict[str, Stored]:
     except CodecError as error:
         where = Location(path, *jsontext.locate(text, error.path))
         raise BaselineError(where, str(error), _REFRESH) from error
+    _refuse_nonsense(path, text, document)
     return {case: _stored(case, document.place, entry) for case, entry in document.cases.items()}
+
+
+def _refuse_nonsense(path: Path, text: str, document: Document) -> None:
+    """Well formed is not yet possible: a build must not be judged by numbers that nothing could have measured."""
+    if document.suite != path.stem:
+        where = Location(path, *jsontext.locate(text, ("suite",)))
+        what = f"holds numbers of the suite {document.suite!r}, but is named for {path.stem!r}"
+        raise BaselineError(where, what, f"name it {document.suite}.json, or {_REFRESH}")
+    for case, entry in document.cases.items():
+        for inside, what in problems(entry.recorded, entry.scalars, entry.anchor, entry.prompts):
+            at = ("cases", case, *inside)
+            raise BaselineError(Location(path, *jsontext.locate(text, at)), f"{shown(at)}: {what}", _REFRESH)
 
 
 def _refuse_version(path: Path, text: str, data: Any) -> None:

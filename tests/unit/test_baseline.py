@@ -184,6 +184,81 @@ BROKEN = {
 }
 
 
+COUNTS = (*PROMPT, "counts", 0)
+NONSENSE = {
+    "accepted": (
+        text_with(lambda data: deep(data, *COUNTS, "accepted", to=-1)),
+        "cases.e::c.prompts[0].counts[0]: accepted -1, tested 9, drafted 12 cannot be: "
+        "each is at most the next, and none below 0",
+    ),
+    "tested": (
+        text_with(lambda data: deep(data, *COUNTS, "tested", to=13)),
+        "cases.e::c.prompts[0].counts[0]: accepted 7, tested 13, drafted 12 cannot be: "
+        "each is at most the next, and none below 0",
+    ),
+    "drafts": (
+        text_with(lambda data: deep(data, *COUNTS, "drafts", to=4)),
+        "cases.e::c.prompts[0].counts[0]: 4 drafts in 3 rounds cannot be",
+    ),
+    "twice": (
+        text_with(lambda data: deep(data, "cases", "e::c", "prompts", 1, "prompt", to="chat-01")),
+        "cases.e::c.prompts[1].prompt: prompt 'chat-01' is there twice",
+    ),
+    "log": (
+        text_with(lambda data: deep(data, *PROMPT, "series", "speedup", 1, to=1e200)),
+        "cases.e::c.prompts[0].series.speedup[1]: 1e+200 cannot be the natural log of speedup",
+    ),
+    "share": (
+        text_with(lambda data: deep(data, *PROMPT, "series", "exact_match", to=[1.5])),
+        "cases.e::c.prompts[0].series.exact_match[0]: 1.5 cannot be a value of exact_match",
+    ),
+    "time": (
+        text_with(lambda data: deep(data, *PROMPT, "series", "reference_ttft", to=[-0.1])),
+        "cases.e::c.prompts[0].series.reference_ttft[0]: -0.1 cannot be a value of ttft",
+    ),
+    "block": (
+        text_with(lambda data: deep(data, *PROMPT, "series", "block", to=[-1.0])),
+        "cases.e::c.prompts[0].series.block[0]: block -1 cannot be",
+    ),
+    "scalar": (
+        text_with(lambda data: deep(data, "cases", "e::c", "scalars", "vram", to=0.0)),
+        "cases.e::c.scalars.vram: 0 cannot be a value of vram",
+    ),
+    "anchor": (
+        text_with(lambda data: deep(data, "cases", "e::c", "anchor", "values", "speedup", to=-2.0)),
+        "cases.e::c.anchor.values.speedup: -2 cannot be a value of speedup",
+    ),
+    "date": (
+        text_with(lambda data: deep(data, "cases", "e::c", "recorded", to="yesterday")),
+        "cases.e::c.recorded: 'yesterday' is no date",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_well_formed_nonsense_judges_nothing(tmp_path: Path, name: str) -> None:
+    text, said = NONSENSE[name]
+    path = tmp_path / "chat.json"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(BaselineError) as caught:
+        baseline.read(path)
+
+    assert str(caught.value).startswith(f"{path}:")
+    assert str(caught.value).endswith(f": {said} — {REFRESH}")
+
+
+def test_a_baseline_under_another_suites_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "code.json"
+    path.write_text(GOOD, encoding="utf-8")
+
+    with pytest.raises(BaselineError) as caught:
+        baseline.read(path)
+
+    what = "holds numbers of the suite 'chat', but is named for 'code'"
+    assert str(caught.value) == f"{path}:2:2: {what} — name it chat.json, or {REFRESH}"
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_file_is_told_with_its_place(tmp_path: Path, name: str) -> None:
     text, said = BROKEN[name]

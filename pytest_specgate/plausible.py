@@ -1,0 +1,101 @@
+"""What stored numbers cannot be, however well formed the file: a hand-edited baseline must not judge a build.
+
+Pure rules over an entry's parts; the first one that is broken is told with the path that leads to it. What they let
+pass may still be wrong, but it is a number that this software could have measured.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from pytest_specgate.metrics import METRICS, Family, Unit
+from pytest_specgate.records import Anchor, Counts, PromptSamples
+
+Path = tuple[str | int, ...]
+Problem = tuple[Path, str]
+
+#: The least and the most that a value of each unit can be, wide enough for every machine that there will be.
+_RANGES: Mapping[Unit, tuple[float, float]] = MappingProxyType(
+    {
+        Unit.RATIO: (1e-6, 1e6),
+        Unit.FRACTION: (0.0, 1.0),
+        Unit.TOKENS: (0.0, 1e9),
+        Unit.BYTES: (1.0, 2.0**60),
+        Unit.SECONDS: (0.0, 1e7),
+        Unit.RATE: (0.0, 1e12),
+        Unit.SCORE: (-1e-6, 100.0 + 1e-6),
+    }
+)
+_LOG_LIMIT = math.log(1e6)
+
+
+def problems(
+    recorded: str, scalars: Mapping[str, float], anchor: Anchor | None, prompts: Sequence[PromptSamples]
+) -> Iterator[Problem]:
+    """What of one case's entry cannot be true, each with the path inside the entry."""
+    yield from _date(("recorded",), recorded)
+    for name, value in scalars.items():
+        yield from _value(("scalars", name), name, value)
+    if anchor is not None:
+        yield from _date(("anchor", "recorded"), anchor.recorded)
+        for name, value in anchor.values.items():
+            yield from _value(("anchor", "values", name), name, value)
+    yield from _prompts(prompts)
+
+
+def _prompts(prompts: Sequence[PromptSamples]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, prompt in enumerate(prompts):
+        at: Path = ("prompts", index)
+        if prompt.prompt in seen:
+            yield (*at, "prompt"), f"prompt {prompt.prompt!r} is there twice"
+        seen.add(prompt.prompt)
+        for name, values in prompt.series.items():
+            for turn, value in enumerate(values):
+                yield from _series_value((*at, "series", name, turn), name, value)
+        for turn, counts in enumerate(prompt.counts):
+            if what := _contradiction(counts):
+                yield (*at, "counts", turn), what
+
+
+def _contradiction(counts: Counts) -> str:
+    """``0 <= accepted <= tested <= drafted`` and ``drafts <= rounds``, as in every trace."""
+    ladder = (counts.accepted, counts.tested, counts.drafted)
+    if ladder[0] < 0 or sorted(ladder) != list(ladder):
+        return "accepted {}, tested {}, drafted {} cannot be: each is at most the next, and none below 0".format(*ladder)
+    if not 0 <= counts.drafts <= counts.rounds:
+        return f"{counts.drafts} drafts in {counts.rounds} rounds cannot be"
+    return ""
+
+
+def _series_value(path: Path, name: str, value: float) -> Iterator[Problem]:
+    """Speed-ups are stored as natural logs; the number of a block is no metric and only counts."""
+    if name == "block":
+        if value < 0:
+            yield path, f"block {value:g} cannot be"
+        return
+    metric = METRICS.get(name.removeprefix("reference_"))
+    if metric is not None and metric.family is Family.SPEEDUP:
+        if abs(value) > _LOG_LIMIT:
+            yield path, f"{value:g} cannot be the natural log of {name}"
+        return
+    yield from _value(path, name, value)
+
+
+def _value(path: Path, name: str, value: float) -> Iterator[Problem]:
+    metric = METRICS.get(name.removeprefix("reference_"))
+    if metric is None:  # of a newer version, or of a plug-in: no definition to hold it to
+        return
+    low, high = _RANGES[metric.unit]
+    if not low <= value <= high:
+        yield path, f"{value:g} cannot be a value of {metric.name}"
+
+
+def _date(path: Path, text: str) -> Iterator[Problem]:
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError:
+        yield path, f"{text!r} is no date"
