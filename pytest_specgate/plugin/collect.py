@@ -63,6 +63,7 @@ class SuiteFile(pytest.File):
 
     def collect(self) -> Iterator[EngineNode]:
         """Yield one node per engine, in the order of the file."""
+        self.config.stash[RUN].found.opened += 1
         if self.problem is not None:
             raise self.CollectError(str(self.problem)) from self.problem
         for name, cases in groupby(self.cases, key=lambda case: case.engine):
@@ -176,7 +177,7 @@ def refuse_nothing(run: Run) -> None:
 
     A worker's message would be lost; there the controller says it at the end.
     """
-    if run.found.demanded and not run.found.suites and not distribution.is_worker(run.config):
+    if run.found.demanded and not run.found.opened and not distribution.is_worker(run.config):
         raise pytest.UsageError(nothing_found(run.found.passed_over, run.config.rootpath))
 
 

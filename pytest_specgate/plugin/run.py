@@ -33,13 +33,15 @@ EngineId = tuple[Path, str]
 class Found:
     """What collection saw: suites with their cases (none for a bad one), and YAML files that are no suites.
 
-    ``selected`` are the cases left by ``-k`` and its like, by suite and id. ``demanded`` says that a run without any
+    ``suites`` are all that were read, and ``opened`` counts those that the command line leads to: pytest shows us a
+    folder's other files too. ``selected`` are the cases left by ``-k`` and its like, by suite and id. ``demanded`` says that a run without any
     suite is an error: always, except where only an ini file asks for suites and the command line names what to run.
     """
 
     demanded: bool
     prompt_files: PromptFiles
     suites: dict[Path, tuple[Case, ...]] = field(default_factory=dict)
+    opened: int = 0
     passed_over: list[Path] = field(default_factory=list)
     selected: set[tuple[Path, str]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)

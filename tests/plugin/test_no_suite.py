@@ -30,6 +30,15 @@ def test_says_so_where_there_is_no_yaml_at_all(project: Project) -> None:
     )
 
 
+def test_a_folder_beside_the_suites_holds_none(project: Project) -> None:
+    project.suite(PASS)
+
+    result = project.run("--specgate", "suites/prompts")
+
+    assert result.ret == 4
+    assert result.errlines[-2].startswith("ERROR: --specgate found no suite and no other YAML file")
+
+
 def test_a_bad_suite_is_a_suite(project: Project) -> None:
     project.write("bad.specgate.yaml", "specgate: 2\n")
 
