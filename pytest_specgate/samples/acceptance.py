@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pytest_specgate.records import Counts, Pair, Round, Trace
-from pytest_specgate.stats.rates import slope_part
 
 SLOPE = "acceptance_slope"
 WEIGHT = "acceptance_slope_weight"
@@ -33,6 +32,8 @@ def slopes(pairs: Sequence[Pair]) -> dict[str, tuple[float, ...]]:
 
 
 def _part(trace: Trace) -> tuple[float, float] | None:
+    from pytest_specgate.stats.rates import slope_part
+
     tested = list(whole_rounds(trace))
     depths = [math.log2(context) for context, _ in tested]
     return slope_part(depths, [r.accepted for _, r in tested], [r.tested for _, r in tested])
