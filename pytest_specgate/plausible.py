@@ -63,9 +63,9 @@ def _prompts(prompts: Sequence[PromptSamples]) -> Iterator[Problem]:
 
 def _contradiction(counts: Counts) -> str:
     """``0 <= accepted <= tested <= drafted`` and ``drafts <= rounds``, as in every trace."""
-    ladder = (counts.accepted, counts.tested, counts.drafted)
-    if ladder[0] < 0 or sorted(ladder) != list(ladder):
-        return "accepted {}, tested {}, drafted {} cannot be: each is at most the next, and none below 0".format(*ladder)
+    if not 0 <= counts.accepted <= counts.tested <= counts.drafted:
+        said = f"accepted {counts.accepted}, tested {counts.tested}, drafted {counts.drafted}"
+        return f"{said} cannot be: each is at most the next, and none below 0"
     if not 0 <= counts.drafts <= counts.rounds:
         return f"{counts.drafts} drafts in {counts.rounds} rounds cannot be"
     return ""

@@ -200,12 +200,20 @@ def _script(context: EngineContext) -> Script:
     if script.fault not in FAULTS:
         what = f"unknown fault {script.fault!r}{did_you_mean(script.fault, FAULTS)}"
         raise EngineError(context.name, what, f"valid: {', '.join(FAULTS)}")
-    if script.tokens < 1 or script.k < 1 or script.seconds_per_token <= 0 or script.speedup <= 0:
-        what = "tokens, k, seconds_per_token and speedup are above 0"
-        raise EngineError(context.name, what, "correct the engine's options")
+    _refuse_impossible(context.name, script)
     if missing := {arm.value for arm in Arm} - set(script.memory):
         raise EngineError(context.name, f"memory lacks {', '.join(sorted(missing))}", "give bytes for both arms")
     return script
+
+
+def _refuse_impossible(engine: str, script: Script) -> None:
+    hint = "correct the engine's options"
+    if script.tokens < 1 or script.k < 1 or not (script.seconds_per_token > 0 and script.speedup > 0):
+        raise EngineError(engine, "tokens, k, seconds_per_token and speedup are above 0", hint)
+    if not (0 <= script.noise < math.inf and 0 <= script.acceptance <= 1):
+        raise EngineError(engine, "noise is at least 0, and acceptance between 0 and 1", hint)
+    if not all(isinstance(peak, (int, float)) and 0 < peak < math.inf for peak in script.memory.values()):
+        raise EngineError(engine, "memory is in bytes, above 0", hint)
 
 
 def _refuse_wrong_kind(engine: str, key: str, value: object) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.engines.base import Engine
+from pytest_specgate.measure.asking import ask
 from pytest_specgate.measure.dialogue import Dialogue
 from pytest_specgate.measure.environment import examine, notes
 from pytest_specgate.measure.monitor import Monitor
@@ -124,7 +125,7 @@ def _warm_up(engine: Engine, case: Case, least: int) -> None:
     for arm in Arm:
         fastest = float("inf")
         for call in range(max(least, WARMUP_PATIENCE)):
-            traces = engine.generate(requests, arm)
+            traces = ask(engine, case.engine, requests, arm)
             cost = max(trace.seconds / max(trace.output_tokens, 1) for trace in traces)
             fastest = min(fastest, cost)
             if call + 1 >= least and cost <= SETTLED * fastest:
@@ -135,7 +136,7 @@ def _run_longest(engine: Engine, case: Case, dialogue: Dialogue) -> None:
     longest = sorted(case.scenario.conversations, key=lambda conversation: -max(map(len, conversation.turns)))
     requests = [dialogue.request(conversation, 0) for conversation in longest[: case.concurrency]]
     for arm in Arm:
-        engine.generate(requests, arm)
+        ask(engine, case.engine, requests, arm)
 
 
 def _observe(
@@ -191,7 +192,7 @@ def _one_round(engine: Engine, dialogue: Dialogue, number: int, meter: _Meter) -
             talking = [conversation for conversation in block if turn < len(conversation.turns)]
             requests = [dialogue.request(conversation, turn) for conversation in talking]
             in_order = order(block_number, number)
-            traces = _both_arms(engine, requests, in_order)
+            traces = _both_arms(engine, dialogue.case.engine, requests, in_order)
             for conversation, reference, candidate in zip(talking, traces[Arm.REFERENCE], traces[Arm.CANDIDATE]):
                 dialogue.remember(reference)
                 pairs.append(Pair(reference.prompt, conversation.id, number, in_order, reference, candidate))
@@ -200,9 +201,9 @@ def _one_round(engine: Engine, dialogue: Dialogue, number: int, meter: _Meter) -
     return pairs
 
 
-def _both_arms(engine: Engine, requests: Sequence[Request], in_order: str) -> dict[Arm, list[Trace]]:
+def _both_arms(engine: Engine, name: str, requests: Sequence[Request], in_order: str) -> dict[Arm, list[Trace]]:
     arms = (Arm.REFERENCE, Arm.CANDIDATE) if in_order == "AB" else (Arm.CANDIDATE, Arm.REFERENCE)
-    return {arm: engine.generate(requests, arm) for arm in arms}
+    return {arm: ask(engine, name, requests, arm) for arm in arms}
 
 
 @dataclass(slots=True)

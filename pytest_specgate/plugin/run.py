@@ -34,8 +34,9 @@ class Found:
     """What collection saw: suites with their cases (none for a bad one), and YAML files that are no suites.
 
     ``suites`` are all that were read, and ``opened`` counts those that the command line leads to: pytest shows us a
-    folder's other files too. ``selected`` are the cases left by ``-k`` and its like, by suite and id. ``demanded`` says that a run without any
-    suite is an error: always, except where only an ini file asks for suites and the command line names what to run.
+    folder's other files too. ``selected`` are the cases left by ``-k`` and its like, by suite and id. ``demanded``
+    says that a run without any suite is an error: always, except where only an ini file asks for suites and the
+    command line names what to run.
     """
 
     demanded: bool

@@ -8,7 +8,7 @@ wording reaches a user.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -23,7 +23,9 @@ _OWNERS = {"gates": "gate", "engines": "engine", "scenarios": "scenario"}
 
 def suite_error(error: ValidationError, tree: Node, model: type[BaseModel]) -> SuiteError:
     """The first mistake in file order; of several files the one that extends comes first."""
-    details = [detail for detail in error.errors(include_url=False) if not _consequence(detail)]
+    every = error.errors(include_url=False)
+    unknown = [tuple(detail["loc"]) for detail in every if detail["type"] == "extra_forbidden"]
+    details = [detail for detail in every if not _consequence(detail, unknown)]
     found = [_translate(detail, tree, model) for detail in details]
     own = tree.location.path
     return min(
@@ -32,8 +34,14 @@ def suite_error(error: ValidationError, tree: Node, model: type[BaseModel]) -> S
     )
 
 
-def _consequence(detail: Mapping[str, Any]) -> bool:
-    """Whether the mistake only repeats another: a list counts as empty when its entries are wrong."""
+def _consequence(detail: Mapping[str, Any], unknown: Sequence[Path]) -> bool:
+    """Whether the mistake only repeats another.
+
+    A list counts as empty when its entries are wrong, and a key as missing when it is misspelt beside the gap.
+    """
+    if detail["type"] == "missing":
+        *place, key = detail["loc"]
+        return any(list(path[:-1]) == place and did_you_mean(str(path[-1]), [str(key)]) for path in unknown)
     return detail["type"] == "too_short" and len(detail["input"]) > 0
 
 

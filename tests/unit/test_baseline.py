@@ -185,16 +185,15 @@ BROKEN = {
 
 
 COUNTS = (*PROMPT, "counts", 0)
+LADDER = "each is at most the next, and none below 0"
 NONSENSE = {
     "accepted": (
         text_with(lambda data: deep(data, *COUNTS, "accepted", to=-1)),
-        "cases.e::c.prompts[0].counts[0]: accepted -1, tested 9, drafted 12 cannot be: "
-        "each is at most the next, and none below 0",
+        f"cases.e::c.prompts[0].counts[0]: accepted -1, tested 9, drafted 12 cannot be: {LADDER}",
     ),
     "tested": (
         text_with(lambda data: deep(data, *COUNTS, "tested", to=13)),
-        "cases.e::c.prompts[0].counts[0]: accepted 7, tested 13, drafted 12 cannot be: "
-        "each is at most the next, and none below 0",
+        f"cases.e::c.prompts[0].counts[0]: accepted 7, tested 13, drafted 12 cannot be: {LADDER}",
     ),
     "drafts": (
         text_with(lambda data: deep(data, *COUNTS, "drafts", to=4)),

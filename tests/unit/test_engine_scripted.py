@@ -186,6 +186,10 @@ def test_one_at_a_time() -> None:
             {"k": 0},
             "fake: tokens, k, seconds_per_token and speedup are above 0 — correct the engine's options",
         ),
+        ({"speedup": math.nan}, "fake: tokens, k, seconds_per_token and speedup are above 0"),
+        ({"noise": -1}, "fake: noise is at least 0, and acceptance between 0 and 1 — correct the engine's options"),
+        ({"acceptance": 3}, "fake: noise is at least 0, and acceptance between 0 and 1 — correct the engine's options"),
+        ({"memory": {"reference": 1, "candidate": -1}}, "fake: memory is in bytes, above 0 — correct the"),
         ({"memory": {"reference": 1}}, "fake: memory lacks candidate — give bytes for both arms"),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,42 @@ def watched(folder: Path, count: int = 3, concurrency: int = 1, pause: float = 0
     engine = Watched(context(suite), pause)
     engine.start()
     return engine, case
+
+
+class Careless(ScriptedEngine):
+    """An adapter with a slip in it: what it returns passes through ``slip``."""
+
+    slip: Callable[[list[Trace]], list[Trace]]
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        return self.slip(super().generate(requests, arm))
+
+
+SLIPS: dict[str, tuple[Callable[[list[Trace]], list[Trace]], str]] = {
+    "nothing": (lambda _: [], "generate() returned 0 traces for 2 requests — return one Trace for each request"),
+    "order": (lambda traces: traces[::-1], "generate() answered q1 (reference) with q2 (reference) — return the"),
+    "arm": (
+        lambda traces: [replace(trace, arm=Arm.CANDIDATE) for trace in traces],
+        "generate() answered q1 (reference) with q1 (candidate) — return the traces in the order",
+    ),
+    "silence": (
+        lambda traces: [replace(trace, chunks=()) for trace in traces],
+        "q1: the reference arm returned no chunks — give each Trace a Chunk for every delivery of tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_what_an_adapter_returns_is_looked_at_first(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, prompts=PROMPTS[:2], options=BASE, scenario={"concurrency": [2]})
+    suite, case = load(path)
+    engine = Careless(context(suite))
+    engine.slip, said = SLIPS[name]  # type: ignore[assignment]
+
+    with pytest.raises(EngineError) as raised:
+        measure_case(engine, case, plan())
+
+    assert str(raised.value).startswith(f"{case.engine}: {said}")
 
 
 def test_arms_are_warmed_up_and_then_alternate_abba(tmp_path: Path) -> None:

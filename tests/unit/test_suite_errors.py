@@ -303,6 +303,10 @@ IN_PROMPTS = [
         "7:14: 'prompts' expects a mapping, not the number 5 — write its keys below it, indented: 'key: value'",
     ),
     ("    prompts: {file: p.jsonl, limit: 0}\n", "7:37: 'limit' is 0 — it must be at least 1"),
+    (
+        "    prompts: {fiel: p.jsonl}\n",
+        "7:15: unknown key 'fiel'; did you mean 'file'? — valid keys: file, limit, only",
+    ),
     ("    prompts: {limit: 1}\n", "7:14: 'prompts' has no 'file' — add it: 'file: prompts/chat.jsonl'"),
     (
         "    prompts: {file: p.jsonl, only: [onne]}\n",
