@@ -1,0 +1,25 @@
+"""One fault of the public corpus, and how it is rebuilt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.faults.parts import OWN, Parts
+from tests.faults.settings import PLAIN, Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """``broken`` says in one line what is; ``gates`` are those of which one at least has to turn red.
+
+    ``right`` is the decoder without the fault, by ``right_name`` for the baselines that entries share.
+    """
+
+    id: str
+    title: str
+    broken: str
+    gates: tuple[str, ...]
+    wrong: Parts
+    setting: Setting = PLAIN
+    right: Parts = OWN
+    right_name: str = "own"

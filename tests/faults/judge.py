@@ -1,0 +1,81 @@
+"""Run an entry: record the right decoder as the baseline, run the other one, and ask every gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_specgate.records import Outcome, Verdict
+from pytest_specgate.refresh import update_baselines
+from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.suite.cases import expand
+from pytest_specgate.suite.load import load_suite
+from tests.faults.entry import Entry
+
+RED = (Outcome.FAIL, Outcome.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of one run: the gates' verdicts, and what the candidate arm had made by then."""
+
+    verdicts: tuple[Verdict, ...]
+    requests: int
+    tokens: int
+
+    @property
+    def red(self) -> tuple[Verdict, ...]:
+        """Those that fail a build."""
+        return tuple(verdict for verdict in self.verdicts if verdict.outcome in RED)
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Names of the gates that turned red, each once."""
+        return tuple(dict.fromkeys(verdict.metric for verdict in self.red))
+
+
+class Bench:
+    """Models and baselines in a folder, each made once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._recorded: set[Path] = set()
+
+    def run(self, entry: Entry, seed: int, version: str) -> Seen:
+        """Judge ``version`` (``right`` or ``faulty``) of the entry against its right decoder's baseline."""
+        home = self._folder / entry.right_name / entry.setting.name / str(seed)
+        if home not in self._recorded:
+            self._judge(entry, seed, "right", Settings(home / "baselines", update=True), home)
+            self._recorded.add(home)
+        return self._judge(entry, seed, version, Settings(home / "baselines"), home)
+
+    def _judge(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> Seen:
+        options = {"entry": entry.id, "version": version, "seed": seed}
+        path = entry.setting.write(home, self._folder / "models", options)
+        suite = load_suite(path, path.parent)
+        session = SuiteSession(suite, "zoo", settings)
+        try:
+            seen = self._asked(session)
+            if settings.update:
+                refused = [change.refused for change in update_baselines(session, frozenset()) if change.refused]
+                assert not refused, refused
+        finally:
+            session.close()
+        return seen
+
+    @staticmethod
+    def _asked(session: SuiteSession) -> Seen:
+        verdicts: list[Verdict] = []
+        for case in expand(session.suite):
+            verdicts += [session.judge(gate, case) for gate in case.gates]
+        pairs = [pair for result in session.results() for pair in result.measurement.pairs]
+        requests, tokens = len(pairs), sum(pair.candidate.output_tokens for pair in pairs)
+        if not pairs and session._running is not None:  # it broke off: the engine knows how far it came
+            requests, tokens = session._running.requests, session._running.tokens  # type: ignore[attr-defined]
+        return Seen(tuple(verdicts), requests, tokens)
+
+
+def caught(seen: Seen, expected: Sequence[str]) -> bool:
+    """Whether a gate of those expected turned red."""
+    return any(gate in expected for gate in seen.gates)

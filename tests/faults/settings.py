@@ -1,0 +1,98 @@
+"""What an entry is run on: a suite of few prompts, and the gates of its family with the demands of everyday suites.
+
+No demand depends on the entry: what guards one fault of a family guards all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tests import tiny
+from tests.faults import models
+
+Gates = tuple[Mapping[str, Any], ...]
+
+BOOKKEEPING: Gates = (
+    {"metric": "token_accounting", "limit": "==100%"},
+    {"metric": "length_ratio", "limit": "0.95x..1.05x"},
+)
+ACCEPTANCE: Gates = (
+    {"metric": "conditional_acceptance", "max_drop": "0.02", "max_rise": "0.02"},
+    {"metric": "acceptance_length", "max_drop": "5%"},
+    {"metric": "acceptance_rate", "max_drop": "0.02"},
+)
+GREEDY: Gates = ({"metric": "greedy_exactness", "limit": "==100%"}, *BOOKKEEPING, *ACCEPTANCE)
+SPEED: Gates = (
+    {"metric": "speedup", "max_drop": "5%"},
+    {"metric": "ttft", "max_rise": "10%"},
+    {"metric": "tpot", "max_rise": "10%"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A suite in a few numbers; ``words`` are the shortest and longest prompt, ``scenario`` more keys of its own."""
+
+    name: str
+    gates: Gates = GREEDY
+    kind: str = "llama"
+    dtype: str = "float64"
+    k: int = 4
+    prompts: int = 8
+    words: tuple[int, int] = (2, 14)
+    max_tokens: int = 38
+    concurrency: int = 8
+    rounds: int = 1
+    lookup: bool = False
+    scenario: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def write(self, folder: Path, made: Path, options: Mapping[str, Any]) -> Path:
+        """The suite for an engine of these options, in a folder of its own."""
+        seed = int(options["seed"])
+        target, draft = models.saved(made, self.kind, seed)
+        candidate = {"method": "prompt_lookup"} if self.lookup else {"method": "draft_model", "draft": str(draft)}
+        engine = {
+            "kind": "tests.faults.engine:Zoo",
+            "target": str(target),
+            "dtype": self.dtype,
+            "device": "cpu",
+            "threads": 1,
+            "candidate": {**candidate, "num_draft_tokens": self.k},
+            "options": dict(options),
+        }
+        scenario = {
+            "category": "qa",
+            "prompts": "prompts.jsonl",
+            "max_tokens": self.max_tokens,
+            "concurrency": [self.concurrency],
+            **self.scenario,
+        }
+        suite = {
+            "specgate": 1,
+            "engines": {"zoo": engine},
+            "scenarios": {self.name: scenario},
+            "measure": {"rounds": self.rounds, "warmup": 1},
+            "gates": [dict(gate) for gate in self.gates],
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps({"id": f"p{n:02d}", "turns": [text]}) for n, text in enumerate(self._texts(seed))]
+        (folder / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        path = folder / f"{self.name}.specgate.yaml"
+        path.write_text(json.dumps(suite), encoding="utf-8")
+        return path
+
+    def _texts(self, seed: int) -> list[str]:
+        source, known = random.Random(seed), tiny.ROWS - len(tiny.SPECIAL) - len(tiny.WORDS)
+        words = [*tiny.WORDS, *(f"w{n}" for n in range(known))]
+        lengths = [source.randint(*self.words) for _ in range(self.prompts)]
+        return [" ".join(source.choices(words, k=length)) for length in lengths]
+
+
+#: Greedy, eight texts side by side.
+PLAIN = Setting("plain")

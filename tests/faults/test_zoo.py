@@ -1,0 +1,34 @@
+"""One seed of every entry: the right decoder is green, the fault turns a gate of its family red."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.judge import Bench, caught
+from tests.faults.zoo import ENTRIES, Entry
+
+SEED = 0
+#: One entry for each decoder without a fault, and for each setting that it is run on.
+RIGHT = {(entry.right_name, entry.setting.name): entry for entry in ENTRIES}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("zoo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECGATE_CACHE", str(folder / "cache"))
+        yield Bench(folder)
+
+
+@pytest.mark.parametrize("entry", RIGHT.values(), ids=lambda entry: f"{entry.right_name}-{entry.setting.name}")
+def test_a_right_decoder_is_green(bench: Bench, entry: Entry) -> None:
+    seen = bench.run(entry, SEED, "right")
+    assert not seen.red, [verdict.reason for verdict in seen.red]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_a_fault_is_caught(bench: Bench, entry: Entry) -> None:
+    seen = bench.run(entry, SEED, "faulty")
+    assert caught(seen, entry.gates), [verdict.reason for verdict in seen.verdicts]
