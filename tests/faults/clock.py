@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pytest_specgate.decoding.meter import Meter
@@ -62,7 +62,8 @@ class SimulatedMeter(Meter):
         super().__init__()
         self._clock = clock
 
-    def begin(self) -> int:
+    def begin(self, room: int = 0) -> int:
+        super().begin(room)
         self._last = self._clock.now_ns
         return self._last
 
@@ -71,6 +72,3 @@ class SimulatedMeter(Meter):
         self.ns[phase] += now - self._last
         self._last = now
         return now
-
-    def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:
-        super().count(drafted, accepted)

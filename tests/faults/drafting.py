@@ -220,8 +220,8 @@ class Translating:
         self._inner.move(source, target)
         self._shadows[target] = self._shadows[source]
 
-    def cache_bytes(self) -> int:
-        return self._inner.cache_bytes()
+    def networks(self) -> tuple[Network, ...]:
+        return self._inner.networks()
 
 
 class BeginsAnew(Translating):

@@ -9,15 +9,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_specgate.decoding.job import Generation, Job
 from pytest_specgate.decoding.loop import Decoder
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.hf.jobs import job
+from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.native import NativeEngine
 from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Place, Request, Trace
 from tests.faults.clock import Clock, SimulatedMeter
 from tests.faults.parts import Parts, Rig
 from tests.faults.scoring import scored
+
+
+def exchanged(job: Job, parts: Parts) -> Job:
+    """The job with the stop rule and the processors of these parts."""
+    return replace(job, stop=parts.stop(job.stop), processors=parts.processors(job.processors))
+
+
+class Exchanged(Decoder):
+    """The decoder, whose jobs stop and shape as its parts do."""
+
+    def __init__(self, parts: Parts, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._parts = parts
+
+    def run(self, jobs: Sequence[Job], slots: int) -> list[Generation]:
+        return super().run([exchanged(job, self._parts) for job in jobs], slots)
 
 
 class Zoo(NativeEngine):
@@ -32,13 +51,14 @@ class Zoo(NativeEngine):
         self._parts: Parts = entry.wrong if context.spec.options["version"] == "faulty" else entry.right
         self._seed = int(str(context.spec.options["seed"]))
         self._clock = Clock(self._seed)
-        self._arm = Arm.REFERENCE
         self.requests = self.tokens = 0
 
     def start(self) -> None:
         super().start()
         right = self._network(self._right, self._right.target, self._started().model)
-        self._decoders[Arm.REFERENCE] = Decoder(right, verifier=self._right.verifier(), **self._metered(self._right))
+        self._decoders[Arm.REFERENCE] = Exchanged(
+            self._right, right, verifier=self._right.verifier(), **self._metered(self._right)
+        )
 
     def _candidate(self, network: Network, dtype: Any) -> Decoder:
         from pytest_specgate.engines.hf import loading
@@ -51,7 +71,7 @@ class Zoo(NativeEngine):
             draft = self._network(parts, parts.draft, self._draft.model, draft=True)
         rig = Rig(target, draft, candidate.num_draft_tokens, self._seed)
         verifier = parts.verifier()
-        return Decoder(target, parts.drafter(rig), rig.k, verifier=verifier, **self._metered(parts))
+        return Exchanged(parts, target, parts.drafter(rig), rig.k, verifier=verifier, **self._metered(parts))
 
     def _network(self, parts: Parts, make: Any, model: Any, draft: bool = False) -> Network:
         from tests.faults.charged import charged
@@ -65,7 +85,6 @@ class Zoo(NativeEngine):
         return {} if parts.cost is None else {"meter": SimulatedMeter(self._clock)}
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        self._arm = arm
         self.requests += len(requests)
         traces = super().generate(requests, arm)
         self.tokens += sum(trace.output_tokens for trace in traces)
@@ -73,22 +92,16 @@ class Zoo(NativeEngine):
             return traces
         return [self._parts.told(trace, self._context.spec.candidate.num_draft_tokens) for trace in traces]
 
-    def _job(self, request: Request, target: Any) -> Any:
-        job = super()._job(request, target)
-        parts = self._right if self._arm is Arm.REFERENCE else self._parts
-        return replace(job, stop=parts.stop(job.stop), processors=parts.processors(request, job.processors))
-
     def score(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
     ) -> list[Scores]:
         """By the right decoder's own network where that is not transformers' model as it stands."""
         if not self._right.own_scores:
             return super().score(requests, texts, width)
-        self._arm = Arm.REFERENCE
-        target = self._started()
-        network = self._right.target(target.model)
-        jobs = [self._job(request, target) for request in requests]
-        return [scored(network, self._right.verifier(), job, text, width) for job, text in zip(jobs, texts)]
+        target, parts = self._started(), self._right
+        network, speaker = parts.target(target.model), Speaker(self._name, target)
+        jobs = [exchanged(job(request, self._encode(request, target), speaker), parts) for request in requests]
+        return [scored(network, parts.verifier(), asked, text, width) for asked, text in zip(jobs, texts)]
 
     def close(self) -> None:
         """Without the collection of garbage that a large model needs: it takes longer than these models live."""

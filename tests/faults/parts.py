@@ -13,7 +13,7 @@ from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.processors import Processor
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.decoding.verifier import ExactVerifier, Verifier
-from pytest_specgate.records import Request, Trace
+from pytest_specgate.records import Trace
 from tests.faults.clock import CostModel
 
 
@@ -42,8 +42,7 @@ def _same_stop(rule: StopRule) -> StopRule:
     return rule
 
 
-def _same_processors(request: Request, processors: tuple[Processor, ...]) -> tuple[Processor, ...]:
-    del request
+def _same_processors(processors: tuple[Processor, ...]) -> tuple[Processor, ...]:
     return processors
 
 
@@ -64,7 +63,7 @@ class Parts:
     drafter: Callable[[Rig], Drafter] = own_drafter
     verifier: Callable[[], Verifier] = ExactVerifier
     stop: Callable[[StopRule], StopRule] = _same_stop
-    processors: Callable[[Request, tuple[Processor, ...]], tuple[Processor, ...]] = _same_processors
+    processors: Callable[[tuple[Processor, ...]], tuple[Processor, ...]] = _same_processors
     told: Callable[[Trace, int], Trace] = _same_trace
     cost: CostModel | None = None
     own_scores: bool = False
