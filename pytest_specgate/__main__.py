@@ -1,7 +1,8 @@
 """``python -m pytest_specgate``: what is done beside pytest. All but ``study`` run no model.
 
 A mistake is one line, ``specgate: what — what to do``, on standard error, and exit status 4, as pytest's usage errors
-have it; Ctrl-C is 2.
+have it; Ctrl-C is 2. ``trend`` and ``compare`` answer a question by their exit status, as diff does: there a mistake is
+2, and Ctrl-C 130.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pytest_specgate.commands import study
+from pytest_specgate.commands import study, trend
 from pytest_specgate.errors import SpecgateError
 
 INTERRUPTED, USAGE = 2, 4
+#: Commands whose own statuses 0, 1 and 3 are answers: (a mistake, interrupted).
+ANSWERING = {"trend": (2, 130), "compare": (2, 130)}
 _EXAMPLES = """\
 examples:
   pytest --specgate suites/ --specgate-report report.json
   python -m pytest_specgate judge report.json
   python -m pytest_specgate judge report.json --suites ../other-checkout --strict
   python -m pytest_specgate study suites/smoke.specgate.yaml --builds 60 --plant delay=15%
+  python -m pytest_specgate trend history
   python -m pytest_specgate schema suite > suite.schema.json
 """
 _JUDGE = """\
@@ -46,7 +50,12 @@ class _Parser(argparse.ArgumentParser):
     """Says a mistake in one line; argparse would print the usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"specgate: {message} — see {self.prog} --help\n")
+        usage, _ = _statuses(self.prog.rpartition(" ")[2])
+        self.exit(usage, f"specgate: {message} — see {self.prog} --help\n")
+
+
+def _statuses(command: str) -> tuple[int, int]:
+    return ANSWERING.get(command, (USAGE, INTERRUPTED))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -83,8 +92,18 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    trend.add_arguments(
+        commands.add_parser(
+            "trend",
+            help="show what metrics did over the runs of a history",
+            description=trend.DESCRIPTION,
+            epilog=trend.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
     schema = commands.add_parser("schema", help="print the JSON Schema of a file format", allow_abbrev=False)
-    schema.add_argument("format", choices=("suite", "baseline", "report"), help="which files it describes")
+    schema.add_argument("format", choices=("suite", "baseline", "report", "history"), help="which files it describes")
     return top
 
 
@@ -100,10 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except SpecgateError as error:
         sys.stderr.write(f"specgate: {_one_line(error)}\n")
-        return USAGE
+        return _statuses(chosen.command)[0]
     except KeyboardInterrupt:
         sys.stderr.write("specgate: interrupted — run it again\n")
-        return INTERRUPTED
+        return _statuses(chosen.command)[1]
     return status
 
 
@@ -120,6 +139,8 @@ def _run(chosen: argparse.Namespace) -> int:
         return schema.show(chosen.format, sys.stdout)
     if chosen.command == "study":
         return study.show(chosen, sys.stdout)
+    if chosen.command == "trend":
+        return trend.show(chosen, sys.stdout)
     from pytest_specgate.commands import judge
 
     baselines = chosen.baselines or chosen.suites / "baselines"

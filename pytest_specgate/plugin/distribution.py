@@ -55,6 +55,7 @@ def send(config: pytest.Config, run: Run) -> None:
     output: dict[str, Any] = config.workeroutput  # type: ignore[attr-defined]  # xdist's documented place
     output["specgate"] = {
         "suites": run.found.opened,
+        "names": names(run),
         "passed_over": [str(path) for path in run.found.passed_over],
         "measurements": {suite: _encoded(taken) for suite, taken in measured(run).items()},
         "baselines": {suite: [encode(one) for one in met] for suite, met in baselines(run).items()},
@@ -78,6 +79,11 @@ def baselines(run: Run) -> dict[str, tuple[Compared, ...]]:
         for suite, results in _results(run).items()
     }
     return {suite: ones for suite, ones in met.items() if ones}
+
+
+def names(run: Run) -> dict[str, str]:
+    """Name the suites of this process by path from the root."""
+    return {session.suite.shown: session.suite.name for session in run.sessions.values()}
 
 
 def _results(run: Run) -> dict[str, list[CaseResult]]:
@@ -106,6 +112,7 @@ def receive(run: Run, output: dict[str, Any]) -> None:
     if sent is None:
         return
     run.ending.suites += sent["suites"]
+    run.ending.names.update(sent["names"])
     run.found.passed_over += [Path(path) for path in sent["passed_over"]]
     run.found.warnings += [warning for warning in sent["warnings"] if warning not in run.found.warnings]
     for suite, taken in sent["measurements"].items():

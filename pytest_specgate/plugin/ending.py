@@ -6,6 +6,7 @@ for the summary, and fails the run.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from pytest_specgate.records import Measurement, Outcome
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
     from pytest_specgate.refresh import Change
+    from pytest_specgate.report.document import Report
     from pytest_specgate.report.since import Compared
 
 
@@ -27,14 +29,16 @@ if TYPE_CHECKING:
 class Ending:
     """What the summary tells beside the verdicts.
 
-    ``suites``, ``measurements`` and ``baselines`` are what workers sent.
+    ``suites``, ``names`` (of suites by path), ``measurements`` and ``baselines`` are what workers sent.
     """
 
     suites: int = 0
+    names: dict[str, str] = field(default_factory=dict)
     measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
     baselines: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
+    remembered: Path | None = None
     problems: list[str] = field(default_factory=list)
 
     def settle(self, session: pytest.Session, run: Run) -> None:
@@ -47,7 +51,7 @@ class Ending:
             self._undecided(run)
         status = self._status(session, run)
         session.exitstatus = status
-        if run.options.reports:
+        if run.options.reports or run.options.history:
             self._report(run, int(status))
             if self.problems and status == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -93,3 +97,18 @@ class Ending:
                 self.written.append(path)
             except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.problems.append(str(error))
+        if run.options.history is not None:
+            self._remember(run, run.options.history, report)
+
+    def _remember(self, run: Run, folder: Path, report: Report) -> None:
+        """Append the run to the history."""
+        from pytest_specgate.history import store
+        from pytest_specgate.history.collect import summarize
+        from pytest_specgate.history.commit import source
+
+        of = source(os.environ, run.config.rootpath)
+        names = {**self.names, **distribution.names(run)}
+        try:
+            self.remembered = store.append(folder, summarize(report, of, run.options.baselines, names))
+        except SpecgateError as error:
+            self.problems.append(str(error))

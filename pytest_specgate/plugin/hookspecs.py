@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def pytest_specgate_machine_info(config: pytest.Config, info: dict[str, str]) -> None:
     """Add what is worth knowing about this machine to ``info`` before a report is written.
 
-    Called once, in the controller, where ``--specgate-report`` asks for a report::
+    Called once, in the controller, where ``--specgate-report`` or ``--specgate-history`` is given::
 
         def pytest_specgate_machine_info(config, info):
             info["runner"] = os.environ.get("RUNNER_NAME", "")
@@ -35,8 +35,8 @@ def pytest_specgate_verdict(config: pytest.Config, verdict: Verdict) -> None:
 def pytest_specgate_report(config: pytest.Config, report: Report) -> None:
     """Observe the whole report before it is written.
 
-    Called once, in the controller, where ``--specgate-report`` is given; ``report`` is a frozen
-    :class:`pytest_specgate.report.document.Report`::
+    Called once, in the controller, where ``--specgate-report`` or ``--specgate-history`` is given; ``report`` is a
+    frozen :class:`pytest_specgate.report.document.Report`::
 
         def pytest_specgate_report(config, report):
             publish([verdict.reason for verdict in report.verdicts if verdict.outcome != "PASS"])

@@ -52,6 +52,7 @@ TABLE = (
     Option("baselines", "Folder of baselines (default: baselines in the root directory)", metavar="DIR"),
     Option("budget", "Time for measuring, such as 90 or 20min; what clear cases leave, others get", metavar="SECONDS"),
     Option("report", "Write a report of the run (.html, .json, .md); may be given more than once", "list", "PATH"),
+    Option("history", "Append this run's summary to DIR/runs.jsonl, for the command trend", metavar="DIR"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
@@ -72,6 +73,7 @@ class Options:
     baselines: Path
     budget: float | None
     reports: tuple[Path, ...]
+    history: Path | None
     device: str | None
     allow_remote_code: bool
     allow_pickle: bool
@@ -120,6 +122,7 @@ def read(config: pytest.Config) -> Options:
         baselines=_baselines(config),
         budget=_budget(config),
         reports=_reports(config),
+        history=_history(config),
         device=_value(config, "device") or None,
         allow_remote_code=bool(_value(config, "trust-remote-code")),
         allow_pickle=bool(_value(config, "allow-pickle")),
@@ -153,6 +156,16 @@ def _baselines(config: pytest.Config) -> Path:
     path = _folder(config, "baselines") / value if value else config.rootpath / "baselines"
     if path.exists() and not path.is_dir():
         raise pytest.UsageError(f"--specgate-baselines: {str(value)!r} is no folder — name a folder")
+    return path
+
+
+def _history(config: pytest.Config) -> Path | None:
+    value: str | None = _value(config, "history")
+    if not value:
+        return None
+    path = _folder(config, "history") / value
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"--specgate-history: {str(value)!r} is no folder — name a folder")
     return path
 
 

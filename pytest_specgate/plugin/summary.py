@@ -47,6 +47,8 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
     yield from _update_lines(run)
     for path in run.ending.written:
         yield f"report written: {_shown(path, run.config.rootpath)}"
+    if run.ending.remembered is not None:
+        yield f"history appended to: {_shown(run.ending.remembered, run.config.rootpath)}"
 
 
 def _update_lines(run: Run) -> Iterator[str]:

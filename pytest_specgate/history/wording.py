@@ -1,0 +1,106 @@
+"""Sentences about trends, the same for the terminal and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pytest_specgate.history.series import Point, Series
+from pytest_specgate.history.trend import Distance, Drift, Step, Trend
+from pytest_specgate.units import format_value
+
+
+def change_text(series: Series, change: float) -> str:
+    """``-19.0%``, or ``-3.1 points`` of a share or score."""
+    if series.relative:
+        return f"{change:+.1%}"
+    return f"{change * 100 if series.metric.unit.value == '%' else change:+.1f} points"
+
+
+def distance_text(series: Series, found: Distance | None) -> str:
+    """``-19.4% [-21.0%, -17.7%]``, ``-`` where nothing is stored."""
+    if found is None:
+        return "-"
+    ends = (found.change.low, found.change.high)
+    value = change_text(series, found.change.value)
+    if not all(math.isfinite(end) and abs(end) < 1e3 for end in ends) or ends[0] == ends[1]:
+        return value
+    return f"{value} [{', '.join(change_text(series, end).removesuffix(' points') for end in ends)}]"
+
+
+def now_text(trend: Trend) -> str:
+    """The present level with its limits."""
+    unit, now = trend.series.metric.unit, trend.now
+    value = format_value(now.value, unit)
+    if now.low == now.high:
+        return value
+    return f"{value} [{format_value(now.low, unit)}, {format_value(now.high, unit)}]"
+
+
+def name(point: Point) -> str:
+    """A run as people name it: by its commit, else by its time."""
+    return point.commit[:12] or point.run.created
+
+
+def told(trend: Trend) -> Iterator[tuple[str, str]]:
+    """(``WORSE``, ``BETTER`` or ``note``, sentence) of everything that happened to the series."""
+    series = trend.series
+    where = f"{series.case} {series.label}"
+    for step in trend.steps:
+        yield "WORSE" if step.worse else "BETTER", f"{where}: {_step(series, step)}"
+        yield from (("", line) for line in _where(step))
+    for drift in trend.drifts:
+        yield "WORSE" if drift.worse else "BETTER", f"{where}: {_drift(series, drift)}"
+    if trend.anchor is not None and trend.anchor.worse:
+        first = f"the first baseline, of {trend.anchor.recorded}"
+        yield "WORSE", f"{where}: {distance_text(series, trend.anchor)} against {first}{_forgiven(series, trend)}"
+    yield from (("note", f"{where}: {note}") for note in _notes(trend))
+
+
+def _forgiven(series: Series, trend: Trend) -> str:
+    stored = trend.baseline
+    if stored is None or trend.anchor is None or stored.recorded == trend.anchor.recorded:
+        return ""
+    return f", and {distance_text(series, stored)} against the present one, of {stored.recorded}"
+
+
+def _values(series: Series, before: float, after: float, change: float) -> str:
+    unit = series.metric.unit
+    return f"{format_value(before, unit)} → {format_value(after, unit)} ({change_text(series, change)})"
+
+
+def _step(series: Series, step: Step) -> str:
+    return f"{_values(series, step.before, step.after, step.change)} since {name(step.first)}"
+
+
+def _where(step: Step) -> Iterator[str]:
+    """The commits that may have done it, and how to list them."""
+    good, bad = step.good, step.bad
+    if step.same_commit:
+        yield f"between two runs of one commit, {name(good)}: not the code, but the machine or what is installed"
+    elif good.commit and bad.commit:
+        runs = "1 run" if step.runs == 1 else f"{step.runs} runs"
+        yield f"first bad commit: after {name(good)}, up to {name(bad)} ({runs}, 95 %)"
+        yield f"list them: git log {good.commit[:12]}..{bad.commit[:12]}"
+    else:
+        yield f"first bad run: after {good.run.created}, up to {bad.run.created}"
+    for what, was, now in step.subject:
+        yield f"changed there: {what}: {was} → {now}"
+
+
+def _drift(series: Series, drift: Drift) -> str:
+    span = f"over {drift.runs} runs, {name(drift.first)} to {name(drift.last)}"
+    return f"drifts: {_values(series, drift.before, drift.after, drift.change)} {span}, without a step"
+
+
+def _notes(trend: Trend) -> Iterator[str]:
+    series = trend.series
+    if trend.needed:
+        have = "1 run" if len(series.points) == 1 else f"{len(series.points)} runs"
+        yield f"{have} cannot show a change at this error; {trend.needed} could"
+    if series.other_workloads:
+        yield f"{series.other_workloads} earlier runs asked something else (prompts, parameters or target), left out"
+    if series.broken:
+        yield f"{series.broken} runs left out, in which an environment rule did not hold"
+    if trend.alike:
+        yield f"neighbouring runs are alike (correlation {trend.alike:.2f}): changes are claimed too easily here"
