@@ -27,6 +27,7 @@ _RANGES: Mapping[Unit, tuple[float, float]] = MappingProxyType(
         Unit.SECONDS: (0.0, 1e7),
         Unit.RATE: (0.0, 1e12),
         Unit.SCORE: (-1e-6, 100.0 + 1e-6),
+        Unit.SLOPE: (-1e3, 1e3),  # of a prompt that hardly grows it may be steep
     }
 )
 _LOG_LIMIT = math.log(1e6)

@@ -14,6 +14,7 @@ from pytest_specgate.history.record import CaseLine, RunLine
 from pytest_specgate.metrics import METRICS, Better, Family, Metric, Unit
 from pytest_specgate.records import Outcome
 
+_BY_POINTS = frozenset({Unit.FRACTION, Unit.SCORE, Unit.SLOPE})
 _TIMED = frozenset({Family.SPEEDUP, Family.LATENCY})
 
 
@@ -55,7 +56,7 @@ class Series:
     @property
     def relative(self) -> bool:
         """Whether changes are told as factors; shares and scores change by points."""
-        return self.metric.unit not in (Unit.FRACTION, Unit.SCORE) and all(point.value > 0 for point in self.points)
+        return self.metric.unit not in _BY_POINTS and all(point.value > 0 for point in self.points)
 
     def scaled(self, value: float) -> float:
         """The value on the scale on which noise is even: its logarithm where changes are factors."""

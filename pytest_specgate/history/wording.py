@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pytest_specgate.history.series import Point, Series
 from pytest_specgate.history.trend import Distance, Drift, Step, Trend
+from pytest_specgate.metrics import Unit
 from pytest_specgate.units import format_value
 
 
@@ -14,7 +15,8 @@ def change_text(series: Series, change: float) -> str:
     """``-19.0%``, or ``-3.1 points`` of a share or score."""
     if series.relative:
         return f"{change:+.1%}"
-    return f"{change * 100 if series.metric.unit.value == '%' else change:+.1f} points"
+    points = change if series.metric.unit is Unit.SCORE else 100 * change
+    return f"{points:+.1f} points"
 
 
 def distance_text(series: Series, found: Distance | None) -> str:

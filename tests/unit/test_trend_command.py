@@ -119,6 +119,13 @@ def test_points_of_a_share(capsys: pytest.CaptureFixture[str]) -> None:
     assert "conditional_acceptance: 62.0% → 58.0% (-4.0 points) since 000000faaaaa" in capsys.readouterr().out
 
 
+def test_a_slope_may_be_below_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    keep(runs("acceptance_slope", [-0.01] * 15 + [-0.04] * 15))
+
+    assert main(["trend", "h"]) == 1
+    assert "acceptance_slope: -1.00 points → -4.00 points (-3.0 points)" in capsys.readouterr().out
+
+
 def test_a_loss_that_is_allowed_is_told_and_passes(capsys: pytest.CaptureFixture[str]) -> None:
     keep(runs("speedup", noisy([1.6] * 20 + [1.5] * 20, 0.005)))
 
