@@ -8,13 +8,18 @@ from dataclasses import replace
 from pytest_specgate import gates, samples
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Measurement, Stored
-from pytest_specgate.stats.looks import Looks
+from pytest_specgate.stats.looks import LEAST_FRESH_STARTS, Looks
 from pytest_specgate.suite.cases import Case, Gate
 
 
 def looks_at(measurement: Measurement, case: Case, looks: Looks) -> tuple[gates.Seen, ...]:
-    """The case's numbers after each look that was due, the last being all of them. Raises InvalidTrace."""
+    """The case's numbers after each look that was due, the last being all of them. Raises InvalidTrace.
+
+    Arms that were apart are not looked at before enough fresh starts.
+    """
     taken = looks.taken(rounds_of(measurement))
+    if measurement.apart:
+        taken = tuple(rounds for rounds in taken if rounds >= LEAST_FRESH_STARTS) or taken[-1:]
     return tuple(all_of(_first_rounds(measurement, rounds), case) for rounds in taken)
 
 

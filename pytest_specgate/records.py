@@ -269,7 +269,7 @@ class Measurement:
 
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
     draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` is None where
-    no text was scored.
+    no text was scored. ``apart``: the arms were never up together, and each round is a fresh start of both.
     """
 
     case: str
@@ -285,6 +285,7 @@ class Measurement:
     capabilities: frozenset[Capability] = frozenset()
     seconds: float = 0.0
     exactness: Exactness | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Alternating(Protocol):
+    """What an engine has besides whose arms may be too large to be up together."""
+
+    apart: bool
+
+    def begin(self, arm: Arm) -> None:
+        """Where the arms are apart: have this one alone up, started anew. Raises EngineError."""
+
+
+@runtime_checkable
 class Scorer(Protocol):
     """What an engine with :attr:`Capability.LOGITS` can do besides: say what its target thinks of a text."""
 

@@ -16,6 +16,11 @@ from pytest_specgate.measure import machine_rules as machine
 from pytest_specgate.measure import timing_rules as timing
 from pytest_specgate.measure.readings import Observed, Ruling
 from pytest_specgate.records import Finding
+from pytest_specgate.stats.looks import LEAST_FRESH_STARTS
+
+
+#: The rule that no second chance mends: a repetition has as few rounds.
+FRESH_STARTS = "fresh starts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,13 @@ RULES: tuple[Rule, ...] = (
         f"broken above {timing.LARGEST_NOISE:.0%}",
         "the spread",
         timing.pair_noise,
+    ),
+    Rule(
+        FRESH_STARTS,
+        "alternating fresh starts of arms that cannot be up together",
+        f"broken below {LEAST_FRESH_STARTS}",
+        "how many there were",
+        timing.fresh_starts,
     ),
     Rule(
         "warm start",

@@ -97,10 +97,14 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the rules look at: the pairs so far, at least one, and the readings beside them."""
+    """What the rules look at: the pairs so far, at least one, and the readings beside them.
+
+    ``apart`` is whether the arms are never up together, each round being a fresh start of both.
+    """
 
     pairs: Sequence[Pair]
     readings: Readings = field(default_factory=Readings)
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

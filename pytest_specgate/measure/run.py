@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.engines.base import Engine
+from pytest_specgate.measure.apart import apart_round, started_by
 from pytest_specgate.measure.asking import ask
 from pytest_specgate.measure.dialogue import Dialogue
-from pytest_specgate.measure.environment import examine, notes
+from pytest_specgate.measure.environment import FRESH_STARTS, examine, notes
 from pytest_specgate.measure.monitor import Monitor
 from pytest_specgate.measure.readings import Observed
-from pytest_specgate.measure.schedule import blocks, order
+from pytest_specgate.measure.schedule import arms_in, blocks, order
 from pytest_specgate.records import Arm, Bias, Finding, Measurement, Pair, Request, Sampling, Trace
-from pytest_specgate.stats.looks import Looks
+from pytest_specgate.stats.looks import LEAST_FRESH_STARTS, Looks
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import prompts_hash
 
@@ -56,9 +57,10 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     """
     engine.check(case.concurrency, case.sampling.greedy)
     started = time.monotonic()
-    _warm_up(engine, case, plan.warmup)
+    if started_by(engine) is None:
+        _warm_up(engine, case, plan.warmup)
     pairs, findings, warnings = _observe(engine, case, plan, started)
-    broken = [finding for finding in findings if not finding.held]
+    broken = [finding for finding in findings if not finding.held and finding.rule != FRESH_STARTS]
     if broken and not _used_up(plan, time.monotonic() - started):
         plan.progress(f"{case.id}: {broken[0].rule} broken ({broken[0].detail}); measuring once more")
         pairs, findings, warnings = _observe(engine, case, plan, started)
@@ -78,6 +80,7 @@ def unmeasured(engine: Engine, case: Case) -> Measurement:
         pairs=(),
         greedy=case.sampling.greedy,
         capabilities=engine.capabilities,
+        apart=started_by(engine) is not None,
     )
 
 
@@ -114,15 +117,15 @@ def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _warm_up(engine: Engine, case: Case, least: int) -> None:
+def _warm_up(engine: Engine, case: Case, least: int, arms: Sequence[Arm] = tuple(Arm)) -> None:
     """Run each arm on the case's own prompts until its time per token settles: compilation and caches never count."""
     dialogue = Dialogue(case)
     first_block = next(blocks(case.scenario.conversations, case.concurrency))
     requests = [dialogue.request(conversation, 0) for conversation in first_block]
     if str(engine.subject().get("device", "")).startswith("cuda"):
         # What the longest prompts need is fetched from the device once, and not while anything is timed.
-        _run_longest(engine, case, dialogue)
-    for arm in Arm:
+        _run_longest(engine, case, dialogue, arms)
+    for arm in arms:
         fastest = float("inf")
         for call in range(max(least, WARMUP_PATIENCE)):
             traces = ask(engine, case.engine, requests, arm)
@@ -132,10 +135,10 @@ def _warm_up(engine: Engine, case: Case, least: int) -> None:
                 break
 
 
-def _run_longest(engine: Engine, case: Case, dialogue: Dialogue) -> None:
+def _run_longest(engine: Engine, case: Case, dialogue: Dialogue, arms: Sequence[Arm]) -> None:
     longest = sorted(case.scenario.conversations, key=lambda conversation: -max(map(len, conversation.turns)))
     requests = [dialogue.request(conversation, 0) for conversation in longest[: case.concurrency]]
-    for arm in Arm:
+    for arm in arms:
         ask(engine, case.engine, requests, arm)
 
 
@@ -145,7 +148,7 @@ def _observe(
     with Monitor(engine.subject(), plan.gpus_before) as monitor:
 
         def findings(pairs: list[Pair]) -> tuple[Finding, ...]:
-            return examine(Observed(pairs, monitor.readings()))
+            return examine(Observed(pairs, monitor.readings(), started_by(engine) is not None))
 
         pairs, warnings = _rounds(engine, case, replace(plan, budget_seconds=_left(plan, started)), findings)
         found = findings(pairs)
@@ -158,10 +161,10 @@ def _rounds(
     dialogue, pairs = Dialogue(case), list[Pair]()
     started, standing = time.monotonic(), ""
     for done in range(1, plan.looks.most + 1):
-        pairs += _one_round(engine, dialogue, done - 1, _Meter(case, plan, started, done - 1, standing))
+        pairs += _one_round(engine, dialogue, plan, _Meter(case, plan, started, done - 1, standing))
         if done == plan.looks.most:
             break
-        if done in plan.looks.rounds:
+        if done in plan.looks.rounds and not (started_by(engine) and done < LEAST_FRESH_STARTS):
             questions = plan.still_open(pairs, findings(pairs))
             if not questions:
                 break
@@ -183,8 +186,21 @@ def _next_is_too_long(plan: Plan, elapsed: float, done: int) -> bool:
     return _used_up(plan, elapsed * (done + 1) / done)
 
 
-def _one_round(engine: Engine, dialogue: Dialogue, number: int, meter: _Meter) -> list[Pair]:
+def _one_round(engine: Engine, dialogue: Dialogue, plan: Plan, meter: _Meter) -> list[Pair]:
     """Every turn of every conversation once by both arms, ``concurrency`` conversations at a time."""
+    if (starter := started_by(engine)) is None:
+        return _side_by_side(engine, dialogue, meter)
+
+    def begin(arm: Arm) -> None:
+        plan.progress(f"{dialogue.case.id}: fresh start {meter.round + 1} of the {arm.value} arm")
+        starter.begin(arm)
+        _warm_up(engine, dialogue.case, plan.warmup, (arm,))
+
+    return apart_round(engine, dialogue, meter.round, begin)
+
+
+def _side_by_side(engine: Engine, dialogue: Dialogue, meter: _Meter) -> list[Pair]:
+    number = meter.round
     pairs: list[Pair] = []
     block_number = 0
     for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
@@ -202,8 +218,7 @@ def _one_round(engine: Engine, dialogue: Dialogue, number: int, meter: _Meter) -
 
 
 def _both_arms(engine: Engine, name: str, requests: Sequence[Request], in_order: str) -> dict[Arm, list[Trace]]:
-    arms = (Arm.REFERENCE, Arm.CANDIDATE) if in_order == "AB" else (Arm.CANDIDATE, Arm.REFERENCE)
-    return {arm: ask(engine, name, requests, arm) for arm in arms}
+    return {arm: ask(engine, name, requests, arm) for arm in arms_in(in_order)}
 
 
 @dataclass(slots=True)

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_specgate.records import Arm
 from pytest_specgate.suite.prompts import Conversation
 
 
 def order(block: int, round_number: int) -> str:
     """``AB`` when the reference arm goes first in this block and round, else ``BA``."""
     return "AB" if (block + round_number) % 2 == 0 else "BA"
+
+
+def arms_in(an_order: str) -> tuple[Arm, Arm]:
+    """The arms in this order."""
+    return (Arm.REFERENCE, Arm.CANDIDATE) if an_order == "AB" else (Arm.CANDIDATE, Arm.REFERENCE)
 
 
 def blocks(conversations: Sequence[Conversation], concurrency: int) -> Iterator[tuple[Conversation, ...]]:

@@ -8,6 +8,7 @@ from statistics import fmean, median
 
 from pytest_specgate.measure.readings import Observed, Ruling
 from pytest_specgate.records import Pair, Trace
+from pytest_specgate.stats.looks import LEAST_FRESH_STARTS
 from pytest_specgate.stats.scatter import within
 
 #: First to last block of the reference arm; pairs cancel what is below.
@@ -35,6 +36,15 @@ def reference_drift(observed: Observed) -> Ruling:
     drift = median(ratios)
     detail = f"reference arm {drift - 1:+.1%} from first to last round (at most ±{LARGEST_DRIFT:.0%})"
     return Ruling(abs(math.log(drift)) <= math.log1p(LARGEST_DRIFT), detail)
+
+
+def fresh_starts(observed: Observed) -> Ruling:
+    """Whether arms that cannot be up together were started anew often enough."""
+    if not observed.apart:
+        return Ruling(True, "the arms run side by side")
+    starts = len({pair.round for pair in observed.pairs})
+    detail = f"each arm was started anew {starts} time{'s' * (starts != 1)} (at least {LEAST_FRESH_STARTS})"
+    return Ruling(starts >= LEAST_FRESH_STARTS, detail)
 
 
 def pair_noise(observed: Observed) -> Ruling:

@@ -2,7 +2,8 @@
 
 A trace that contradicts itself makes the whole case invalid: a wrong counter is no regression, and no pass either.
 Beside the metrics, ``series`` holds the reference arm's latencies (``reference_tpot``), the weight of each slope and,
-where requests ran at the same time, ``block``: the number of the block, within its round, in which the prompt ran.
+where requests ran at the same time, ``block``: the number of the block, within its round, in which the prompt ran. Where
+the arms were apart, all of a round is one block.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
         by_prompt.setdefault(pair.prompt, []).append(pair)
     wanted = frozenset(metrics)
     alone = [_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items()]
-    together = _of_blocks(measurement.pairs)
+    together = _of_blocks(measurement.pairs, apart=measurement.apart)
     prompts = tuple(replace(p, series={**p.series, **together.get(p.prompt, {})}) for p in alone)
     peaks = memory.scalars(measurement.memory)
     return Samples(measurement.case, measurement.greedy, prompts, peaks, choices(measurement))
@@ -49,13 +50,13 @@ def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) 
     )
 
 
-def _of_blocks(pairs: tuple[Pair, ...]) -> Mapping[str, dict[str, tuple[float, ...]]]:
-    """By prompt, the series that only all pairs together can tell."""
+def _of_blocks(pairs: tuple[Pair, ...], *, apart: bool) -> Mapping[str, dict[str, tuple[float, ...]]]:
+    """By prompt, the series that only all pairs together can tell; a fresh start of both arms is one block."""
     found: dict[str, dict[str, tuple[float, ...]]] = {}
     for arm, prefix in latency.PREFIXES.items():
         for prompt, rates in latency.throughput(pairs, arm).items():
             found.setdefault(prompt, {})[f"{prefix}throughput"] = rates
-    numbers = block_numbers(pairs)
+    numbers = {(pair.prompt, pair.round): 0 for pair in pairs} if apart else block_numbers(pairs)
     if numbers is not None:
         for prompt in dict.fromkeys(pair.prompt for pair in pairs):
             own = tuple(float(numbers[p.prompt, p.round]) for p in pairs if p.prompt == prompt)

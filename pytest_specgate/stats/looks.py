@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+#: Arms that are never up together differ by what a start decides as well (memory layout, tuning, clocks), so that each
+#: fresh start is one observation; with fewer, their scatter says nothing.
+LEAST_FRESH_STARTS = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Looks:
     """The numbers of rounds after which the data are looked at, ascending; the last is the most that is measured."""

@@ -35,6 +35,7 @@ def test_one_round_and_no_readings_hold_every_rule_and_say_why() -> None:
     assert {one.rule: one.detail for one in found} == {
         "reference drift": "one round only: no drift to see",
         "pair noise": "one round only: no noise to see",
+        "fresh starts": "the arms run side by side",
         "warm start": "one round only: nothing to compare the first call with",
         "order effect": "too few rounds: no effect of the order to see",
         "foreign load": "nothing was read",

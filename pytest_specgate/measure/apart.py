@@ -1,0 +1,54 @@
+"""A round of two arms that are never up together: a fresh start of one on all prompts, then of the other.
+
+What a start decides (memory layout, tuning, clocks) is then part of each round, so a round is one observation and not
+as many as it has prompts; which arm begins alternates by round. Warming up belongs to every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pytest_specgate.engines.base import Alternating, Engine
+from pytest_specgate.measure.asking import ask
+from pytest_specgate.measure.dialogue import Dialogue
+from pytest_specgate.measure.schedule import arms_in, blocks, order
+from pytest_specgate.records import Arm, Pair, Trace
+from pytest_specgate.suite.prompts import Conversation
+
+Asked = tuple[Conversation, Trace]
+
+
+def started_by(engine: Engine) -> Alternating | None:
+    """What starts this engine's arms one at a time, or None where both are up."""
+    return engine if isinstance(engine, Alternating) and engine.apart else None
+
+
+def apart_round(engine: Engine, dialogue: Dialogue, number: int, begin: Callable[[Arm], None]) -> list[Pair]:
+    """Every turn of every conversation once by each arm; ``begin`` starts an arm anew and warms it up.
+
+    The first round begins with the reference arm, whose answers later turns carry.
+    """
+    in_order = order(0, number)
+    found: dict[Arm, list[Asked]] = {}
+    for arm in arms_in(in_order):
+        begin(arm)
+        found[arm] = _all_prompts(engine, dialogue, arm)
+    pairs = zip(found[Arm.REFERENCE], found[Arm.CANDIDATE])
+    return [
+        Pair(reference.prompt, conversation.id, number, in_order, reference, candidate)
+        for (conversation, reference), (_, candidate) in pairs
+    ]
+
+
+def _all_prompts(engine: Engine, dialogue: Dialogue, arm: Arm) -> list[Asked]:
+    found: list[Asked] = []
+    for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
+        for turn in range(max(len(conversation.turns) for conversation in block)):
+            talking = [conversation for conversation in block if turn < len(conversation.turns)]
+            requests = [dialogue.request(conversation, turn) for conversation in talking]
+            traces = ask(engine, dialogue.case.engine, requests, arm)
+            if arm is Arm.REFERENCE:
+                for trace in traces:
+                    dialogue.remember(trace)
+            found += zip(talking, traces)
+    return found
