@@ -18,7 +18,6 @@ from pytest_specgate.measure.readings import Observed, Ruling
 from pytest_specgate.records import Finding
 from pytest_specgate.stats.looks import LEAST_FRESH_STARTS
 
-
 #: The rule that no second chance mends: a repetition has as few rounds.
 FRESH_STARTS = "fresh starts"
 

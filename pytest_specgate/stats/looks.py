@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 #: Arms that are never up together differ by what a start decides as well (memory layout, tuning, clocks), so that each
 #: fresh start is one observation; with fewer, their scatter says nothing.
 LEAST_FRESH_STARTS = 4

@@ -98,7 +98,7 @@ def test_enough_fresh_starts_decide(tmp_path: Path) -> None:
     # Looks at one and two rounds never took place.
     assert verdict.checks[0].looks[0].rounds == 4
     (result,) = session.results()
-    assert [seen.rounds for seen in result.seen][0] == 4
+    assert next(seen.rounds for seen in result.seen) == 4
 
 
 def test_the_noise_between_starts_is_in_the_interval(tmp_path: Path) -> None:
