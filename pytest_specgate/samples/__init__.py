@@ -2,8 +2,8 @@
 
 A trace that contradicts itself makes the whole case invalid: a wrong counter is no regression, and no pass either.
 Beside the metrics, ``series`` holds the reference arm's latencies (``reference_tpot``), the weight of each slope and,
-where requests ran at the same time, ``block``: the number of the block, within its round, in which the prompt ran. Where
-the arms were apart, all of a round is one block.
+where requests ran at the same time, ``block``: the number of the block, within its round, in which the prompt ran.
+Where the arms were apart, all of a round is one block.
 """
 
 from __future__ import annotations
