@@ -21,10 +21,11 @@ from pytest_specgate.errors import BaselineError, Location, OutdatedBaseline, St
 from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
 from pytest_specgate.plausible import problems
-from pytest_specgate.records import Anchor, Place, PromptSamples, Samples, Stored
+from pytest_specgate.records import Anchor, Costs, Place, PromptSamples, Samples, Stored
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 2
+SCHEMA = 3
+_WITHOUT_COSTS = 2  # the schema before entries had costs; its entries are read as having none
 _REFRESH = "restore it from version control, or delete it and record anew: pytest --specgate-update"
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7}|\|{7})( |\r?$)", re.MULTILINE)
 
@@ -40,6 +41,7 @@ class Entry:
     scalars: Mapping[str, float]
     sessions: Mapping[str, tuple[float, ...]]
     anchor: Anchor | None
+    costs: Costs | None
     prompts: tuple[PromptSamples, ...]
 
 
@@ -125,7 +127,7 @@ def read(path: Path) -> dict[str, Stored]:
         raise BaselineError(Location(path, error.line, error.column), error.what, _REFRESH) from error
     _refuse_version(path, text, data)
     try:
-        document = decode(Document, data)
+        document = decode(Document, _upgraded(data))
     except CodecError as error:
         where = Location(path, *jsontext.locate(text, error.path))
         raise BaselineError(where, str(error), _REFRESH) from error
@@ -153,14 +155,24 @@ def _refuse_version(path: Path, text: str, data: Any) -> None:
     if version > SCHEMA:
         what = f"schema {version} is newer than {SCHEMA}, which this version reads"
         raise BaselineError(where, what, "update pytest-specgate")
-    if version < SCHEMA:
+    if version < _WITHOUT_COSTS:
         what = f"schema {version} is older than {SCHEMA}, which this version reads"
         raise OutdatedBaseline(where, what, "record it anew: pytest --specgate-update")
 
 
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """The file as this schema has it: an older one that lacks nothing but costs never told any."""
+    cases = data.get("cases")
+    if data["schema"] == SCHEMA or not isinstance(cases, dict):
+        return data
+    told = {name: {"costs": None, **entry} if isinstance(entry, dict) else entry for name, entry in cases.items()}
+    return {**data, "schema": SCHEMA, "cases": told}
+
+
 def _stored(case: str, place: Place, entry: Entry) -> Stored:
     samples = Samples(case, entry.greedy, entry.prompts, entry.scalars)
-    return Stored(place, entry.workload, entry.subject, entry.recorded, samples, entry.sessions, entry.anchor)
+    told = (entry.sessions, entry.anchor, entry.costs)
+    return Stored(place, entry.workload, entry.subject, entry.recorded, samples, *told)
 
 
 # --- writing ---
@@ -206,6 +218,7 @@ def _render_case(case: str, stored: Stored, hide: Callable[[str], str]) -> str:
         f'   "scalars": {_line(_encoded(case, "scalars", samples.scalars))}',
         f'   "sessions": {_line(_encoded(case, "sessions", stored.sessions))}',
         f'   "anchor": {_line(_encoded(case, "anchor", stored.anchor))}',
+        f'   "costs": {_line(_encoded(case, "costs", stored.costs))}',
         f'   "prompts": [\n{lines}\n   ]' if lines else '   "prompts": []',
     ]
     return f"  {_line(case)}: {{\n" + ",\n".join(parts) + "\n  }"

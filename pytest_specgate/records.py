@@ -219,6 +219,30 @@ class MemoryReading:
     kv_cache_draft: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Forwards:
+    """Forwards of ``width`` new tokens a request, timed on their own: the seconds of each, device synchronised."""
+
+    width: int
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a round is made of, each part timed on its own, all parts in turn: entry i of each was taken together.
+
+    ``target`` has an entry per width, ascending: 1 as plain decoding reads, ``draft_tokens`` + 1 as verification does,
+    and one beyond. ``draft`` reads one token; it is None where drafting takes no forward. ``rows`` requests were read
+    at once, each after ``context`` tokens.
+    """
+
+    target: tuple[Forwards, ...]
+    draft: Forwards | None
+    draft_tokens: int
+    rows: int
+    context: int
+
+
 # --- a measured case --------------------------------------------------------------------------------------------
 
 
@@ -269,7 +293,8 @@ class Measurement:
 
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
     draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` is None where
-    no text was scored. ``apart``: the arms were never up together, and each round is a fresh start of both.
+    no text was scored, ``costs`` where the engine does not tell what forwards cost. ``apart``: the arms were never up
+    together, and each round is a fresh start of both.
     """
 
     case: str
@@ -286,6 +311,7 @@ class Measurement:
     seconds: float = 0.0
     exactness: Exactness | None = None
     apart: bool = False
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +371,7 @@ class Stored:
     """A baseline entry: whose numbers they are, for which workload, from which place, and when they were recorded.
 
     ``sessions`` maps a metric to its mean log, one value for each process that was started anew to record it; it is
-    empty where there was one. ``anchor`` is None for a first baseline.
+    empty where there was one. ``anchor`` is None for a first baseline, ``costs`` where none were told.
     """
 
     place: Place
@@ -355,6 +381,7 @@ class Stored:
     samples: Samples
     sessions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     anchor: Anchor | None = None
+    costs: Costs | None = None
 
 
 # --- judged -----------------------------------------------------------------------------------------------------

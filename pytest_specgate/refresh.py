@@ -85,6 +85,7 @@ def _as_stored(result: CaseResult, old: Stored | None) -> Stored:
         samples=recording.merged(sessions),
         sessions=recording.levels(sessions),
         anchor=None if old is None or first else _anchor(old),
+        costs=m.costs,
     )
 
 

@@ -17,6 +17,7 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
+from pytest_specgate.measure.costs import with_costs
 from pytest_specgate.measure.lock import alone_on
 from pytest_specgate.measure.memory import measure_memory
 from pytest_specgate.measure.nvml import processes_by_gpu
@@ -174,6 +175,8 @@ class SuiteSession:
                 plan = self._plan(case, blank, self._stored(case, blank), seconds)
                 measurement = measure_case(engine, case, plan)
                 measurement, scoring_error = with_scores(engine, case, measurement, self.settings.progress)
+                if self.suite.spec.measure.costs:
+                    measurement = with_costs(engine, case, measurement, self.settings.progress)
                 measurement, memory_error = self._with_memory(measurement, case)
                 measurement, sessions = self._with_sessions(measurement, case)
         except SpecgateError:

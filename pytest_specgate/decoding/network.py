@@ -7,7 +7,7 @@ makes its own mask, which its kernels know how to do without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -79,6 +79,17 @@ class Network:
         if scores is None:
             raise ValueError("an empty prompt has no next token")
         return scores
+
+    def block_after(self, texts: Sequence[Sequence[int]], width: int) -> Callable[[], Tensor]:
+        """Read texts, one a slot, and return a forward over ``width`` tokens after each that can be run repeatedly.
+
+        Room for both must be reserved.
+        """
+        for slot, text in enumerate(texts):
+            self.prefill(text, slot)
+        block = torch.tensor([[text[-1]] * width for text in texts], device=self._device)
+        span = Span(tuple(map(len, texts)), width)
+        return lambda: self.forward(block, span)
 
     def move(self, source: int, target: int) -> None:
         """Copy one slot over another."""

@@ -102,3 +102,26 @@ def seed_of(request: Request) -> int:
     if request.sampling.seed is None:
         return secrets.randbits(32)
     return zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Seconds of forwards that ran in turn: of the target by width, and of the draft, None where it takes none."""
+
+    target: Mapping[int, tuple[float, ...]]
+    draft: tuple[float, ...] | None
+
+
+@runtime_checkable
+class ForwardTimer(Protocol):
+    """What an engine can do besides: run single forwards, so that each part of a round is known by itself."""
+
+    def time_forwards(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
+    ) -> Timed | None:
+        """Time forwards after the requests' prompts and the beginnings of their answers, all read as one batch.
+
+        In each repetition the target reads as many tokens a request as each of ``widths`` says, and the draft reads
+        one, as the candidate arm does; the device is synchronised around each, and the context does not grow. Returns
+        None where the method's parts cannot be run alone. Raises EngineError, OutOfMemory.
+        """

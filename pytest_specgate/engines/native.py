@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.base import EngineContext, Timed
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
@@ -130,6 +130,25 @@ class NativeEngine:
         with translated(self._name, "scoring failed"):
             asked = [(request, self._encode(request, target)) for request in requests]
             return scoring.score(speaker, scoring.forced(asked, texts, speaker), width)
+
+    def time_forwards(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
+    ) -> Timed | None:
+        """Return what each part of a round takes, as :class:`~pytest_specgate.engines.base.ForwardTimer` says."""
+        import torch
+
+        from pytest_specgate.decoding.alone import steps
+        from pytest_specgate.engines.hf.costs import in_turn
+        from pytest_specgate.engines.hf.failures import translated
+
+        target, decoder = self._started(), self._decoders.get(Arm.CANDIDATE)
+        if decoder is None:
+            return None
+        with translated(self._name, "timing forwards failed"), self._refusals():
+            known = [(*self._encode(request, target), *text) for request, text in zip(requests, texts)]
+            with torch.inference_mode():
+                made = steps(decoder, known, widths)
+            return in_turn(made.target, made.draft, repeats, self._device)
 
     def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from pytest_specgate.engines.base import Engine, EngineContext, Scorer
+from pytest_specgate.engines.base import Engine, EngineContext, ForwardTimer, Scorer, Timed
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
@@ -121,6 +121,13 @@ class Planted:
         if not isinstance(self._inner, Scorer):
             raise EngineError(self._name, "the wrapped engine cannot score texts", "remove greedy_exactness")
         return self._inner.score(requests, texts, width)
+
+    def time_forwards(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
+    ) -> Timed | None:
+        """Return the wrapped engine's times: no plant lies in a forward."""
+        inner = self._inner
+        return inner.time_forwards(requests, texts, widths, repeats) if isinstance(inner, ForwardTimer) else None
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return what the wrapped engine knows."""

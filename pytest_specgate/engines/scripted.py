@@ -12,37 +12,15 @@ import math
 import random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
-from typing import Any
+from dataclasses import replace
 
-from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.base import EngineContext, Timed
+from pytest_specgate.engines.script import Script, script_of
 from pytest_specgate.engines.scripted_logits import scores
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
-from pytest_specgate.units import did_you_mean
 
-#: What can go wrong, and what it looks like; all but ``start`` and ``drift`` strike the candidate arm alone.
-FAULTS: Mapping[str, str] = MappingProxyType(
-    {
-        "none": "nothing",
-        "start": "the engine cannot start",
-        "crash": "generation raises an EngineError",
-        "oom": "generation raises OutOfMemory",
-        "interrupt": "generation raises KeyboardInterrupt, as Ctrl-C would",
-        "bad_trace": "the first round claims more accepted than tested tokens",
-        "diverge": "one token in the middle of the output differs",
-        "tie": "one token in the middle differs, and the target scores both nearly alike",
-        "truncate": "the output ends after half of its tokens",
-        "overrun": "one token follows the end of the output",
-        "nan": "logits are not numbers, and a greedy decoder takes token 0 every time",
-        "no_rounds": "the engine cannot tell rounds",
-        "no_logits": "the engine cannot score texts",
-        "never_drafts": "every round drafts nothing",
-        "drift": "both arms become 2 % slower with every call, as a throttled machine does",
-    }
-)
 _WORDS = (
     *("the", "draft", "model", "proposes", "four", "tokens"),
     *("and", "target", "keeps", "what", "it", "would"),
@@ -52,37 +30,12 @@ _FIRST_WORD = 10
 _DRIFT_PER_CALL = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """What the fake does. Times in seconds; ``noise`` is the standard deviation of log time per call.
-
-    ``tokens`` are emitted, the end of text being the last of them, unless the request's budget is smaller.
-    ``speedup`` is the true ratio of the arms' times per token, ``acceptance`` the chance that a tested draft
-    token is kept, ``k`` the draft length; ``memory`` gives each arm's peak in bytes; ``batch`` is whether
-    requests may run side by side; ``fault`` (one of :data:`FAULTS`) strikes every prompt, or ``fail_on`` alone.
-    """
-
-    tokens: int = 32
-    seconds_per_token: float = 0.01
-    speedup: float = 1.5
-    noise: float = 0.01
-    acceptance: float = 0.6
-    k: int = 4
-    batch: bool = True
-    device: str = "simulated"
-    target: str = "scripted-target"
-    memory: Mapping[str, float] = field(default_factory=lambda: {"reference": 1e9, "candidate": 1.1e9})
-    fault: str = "none"
-    fail_on: str = ""
-    seed: int = 0
-
-
 class ScriptedEngine:
     """The engine protocol on a simulated clock."""
 
     def __init__(self, context: EngineContext) -> None:
         self._name = context.name
-        self._script = _script(context)
+        self._script = script_of(context)
         self._now_ns = 1_000_000_000
         self._calls = 0
         can = {Capability.SEEDS, Capability.STREAMING}
@@ -123,6 +76,22 @@ class ScriptedEngine:
         choices = [(token, _next_word(token)) for token in (*said, *(_EOS,) * (len(text) - len(said)))]
         tied = self._fault(request, Arm.CANDIDATE) == "tie"
         return scores(text, choices, _middle(said) if tied else None, width, request.prompt)
+
+    def time_forwards(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
+    ) -> Timed | None:
+        """Return the scripted costs with the script's noise; the clock stands still meanwhile."""
+        del texts
+        if self._script.fault == "no_costs":
+            return None
+        script, rng = self._script, _random(f"{self._script.seed}:{requests[0].prompt}:costs")
+
+        def times(factor: float) -> tuple[float, ...]:
+            one = script.seconds_per_token * factor
+            return tuple(one * math.exp(rng.gauss(0, script.noise)) for _ in range(repeats))
+
+        target = {width: times(1 + script.verify_cost * (width - 1)) for width in widths}
+        return Timed(target, times(script.draft_cost) if script.draft_cost else None)
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return the scripted peak, the larger one where both arms are named."""
@@ -186,41 +155,6 @@ class ScriptedEngine:
         if self._script.fault == "drift":
             seconds *= (1 + _DRIFT_PER_CALL) ** self._calls
         return seconds if arm is Arm.REFERENCE else seconds / self._script.speedup
-
-
-def _script(context: EngineContext) -> Script:
-    options: dict[str, Any] = dict(context.spec.options)
-    known = {f.name: f for f in fields(Script)}
-    for key, value in options.items():
-        if key not in known:
-            what = f"unknown option {key!r}{did_you_mean(key, known)}"
-            raise EngineError(context.name, what, f"valid: {', '.join(known)}")
-        _refuse_wrong_kind(context.name, key, value)
-    script = Script(**options)
-    if script.fault not in FAULTS:
-        what = f"unknown fault {script.fault!r}{did_you_mean(script.fault, FAULTS)}"
-        raise EngineError(context.name, what, f"valid: {', '.join(FAULTS)}")
-    _refuse_impossible(context.name, script)
-    if missing := {arm.value for arm in Arm} - set(script.memory):
-        raise EngineError(context.name, f"memory lacks {', '.join(sorted(missing))}", "give bytes for both arms")
-    return script
-
-
-def _refuse_impossible(engine: str, script: Script) -> None:
-    hint = "correct the engine's options"
-    if script.tokens < 1 or script.k < 1 or not (script.seconds_per_token > 0 and script.speedup > 0):
-        raise EngineError(engine, "tokens, k, seconds_per_token and speedup are above 0", hint)
-    if not (0 <= script.noise < math.inf and 0 <= script.acceptance <= 1):
-        raise EngineError(engine, "noise is at least 0, and acceptance between 0 and 1", hint)
-    if not all(isinstance(peak, (int, float)) and 0 < peak < math.inf for peak in script.memory.values()):
-        raise EngineError(engine, "memory is in bytes, above 0", hint)
-
-
-def _refuse_wrong_kind(engine: str, key: str, value: object) -> None:
-    default = getattr(Script(), key)
-    wanted = (int, float) if isinstance(default, float) else Mapping if key == "memory" else type(default)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
-        raise EngineError(engine, f"option {key}: {value!r} is of the wrong kind", f"write it like {default!r}")
 
 
 def _misbehave(fault: str, engine: str, prompt: str) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.base import EngineContext, seed_of
+from pytest_specgate.engines.base import EngineContext, Timed, seed_of
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
@@ -140,6 +140,24 @@ class TransformersEngine:
             encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
             asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
             return scoring.score(speaker, scoring.forced(asked, texts, speaker), width)
+
+    def time_forwards(
+        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
+    ) -> Timed | None:
+        """Return what each part of a round takes, as :class:`~pytest_specgate.engines.base.ForwardTimer` says."""
+        from pytest_specgate.engines.hf import costs
+        from pytest_specgate.engines.hf.failures import translated
+
+        target, candidate = self._started(), self._context.spec.candidate
+        if candidate is None or candidate.method not in costs.TOLD or len(requests) > 1:
+            return None
+        with translated(self._name, "timing forwards failed"):
+            known = [*self._encode(requests[0], target)["input_ids"][0].tolist(), *texts[0]]
+            by_width = {width: costs.block_after(target.model, known, width) for width in widths}
+            draft = None if self._draft is None else costs.block_after(self._draft.model, known, 1)
+            if candidate.exit_layer is not None:
+                draft = costs.shallow(target.model, candidate.exit_layer, costs.block_after(target.model, known, 1))
+            return costs.in_turn(by_width, draft, repeats, target.model.device)
 
     def _refuse_pruned_draft(self, request: Request) -> None:
         """For sampling with two vocabularies transformers cuts the draft's head down, in place and for good."""

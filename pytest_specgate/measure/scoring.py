@@ -22,7 +22,7 @@ from pytest_specgate.engines.content import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
-from pytest_specgate.measure.dialogue import Dialogue, turn_name
+from pytest_specgate.measure.texts import requests_of
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
 from pytest_specgate.suite.cases import Case
@@ -121,7 +121,7 @@ def score_case(
     """
     if Capability.LOGITS not in engine.capabilities or not isinstance(engine, Scorer) or not measurement.greedy:
         return None
-    asked = _requests(case, measurement)
+    asked = requests_of(case, measurement)
     texts = _distinct(asked, [t for pair in measurement.pairs for t in (pair.reference, pair.candidate)])
     progress(f"{case.id}: scoring {len(texts.ids)} texts of {texts.tokens} tokens")
     started = time.monotonic()
@@ -132,15 +132,6 @@ def score_case(
     own = _distinct(asked, [pair.reference for pair in measurement.pairs])
     control, fresh = _control(target, own, measurement, progress)
     return Exactness(scored, control, seconds, fresh)
-
-
-def _requests(case: Case, measurement: Measurement) -> dict[str, Request]:
-    """What each prompt was asked, with the answers that its later turns carried."""
-    dialogue = Dialogue(case)
-    for pair in measurement.pairs:
-        dialogue.remember(pair.reference)
-    turns = [(c, turn) for c in case.scenario.conversations for turn in range(len(c.turns))]
-    return {turn_name(c, turn): dialogue.request(c, turn) for c, turn in turns}
 
 
 def _distinct(asked: Mapping[str, Request], traces: Sequence[Trace]) -> _Texts:

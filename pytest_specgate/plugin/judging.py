@@ -77,13 +77,15 @@ def error_text(verdict: Verdict) -> str:
 
 def _failure(item: GateItem, verdict: Verdict) -> str:
     """Tell what was found; a gate only fails on numbers, so that its case was measured."""
+    from pytest_specgate.metrics import METRICS, Family
     from pytest_specgate.report.failure import failure_text
     from pytest_specgate.report.phrases import history
     from pytest_specgate.report.since import compared
 
     result = item.config.stash[RUN].session(item).case(item.case)
     told: list[str] = []
-    if result.found is not None and any(check.kind != "limit" for check in verdict.checks):
+    speed = METRICS[verdict.metric].family is Family.SPEEDUP
+    if result.found is not None and (speed or any(check.kind != "limit" for check in verdict.checks)):
         told = history(compared(item.case.id, result.found.stored), result.measurement, result.samples)
     return failure_text(verdict, result.measurement, told)
 

@@ -23,7 +23,7 @@ from pytest_specgate.records import Measurement, Verdict
 from pytest_specgate.report.since import Compared
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 5
+SCHEMA = 6
 _GIVE = "give a file that --specgate-report wrote"
 
 

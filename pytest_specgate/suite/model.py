@@ -198,6 +198,7 @@ class MeasureSpec(Strict):
     warmup: Whole = Field(2, ge=1, le=50, description="least number of warm-up generations per arm")
     budget: Seconds | None = Field(None, description='most time for one case, e.g. "90 s"')
     memory: Flag = Field(True, description="measure each arm's memory in a process of its own")
+    costs: Flag = Field(True, description="time single forwards of draft and target, which explain a speedup")
 
     @field_validator("budget", mode="before")
     @classmethod

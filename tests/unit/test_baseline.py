@@ -14,7 +14,7 @@ import pytest
 
 from pytest_specgate import baseline
 from pytest_specgate.errors import BaselineError, StoreError
-from pytest_specgate.records import Anchor, Counts, Place, PromptSamples, Samples, Stored
+from pytest_specgate.records import Anchor, Costs, Counts, Forwards, Place, PromptSamples, Samples, Stored
 
 HERE = Place("Ada 1", 1, "float16")
 THERE = Place("cpu", 1, "float32")
@@ -31,7 +31,8 @@ def entry(case: str = "e::chat-t0-c1", place: Place = HERE, speed: float = 0.25)
     workload = {"prompts": "f00d", "max_tokens": "64"}
     samples = Samples(case, True, prompts, {"vram": 6e9})
     anchor = Anchor("2029-12-31", {"speedup": 1.5})
-    return Stored(place, workload, {"torch": "2.11"}, "2030-01-31", samples, {"speedup": (0.2, 0.3)}, anchor)
+    costs = Costs((Forwards(1, (0.02, 0.021)), Forwards(5, (0.025, 0.026))), None, 4, 1, 80)
+    return Stored(place, workload, {"torch": "2.11"}, "2030-01-31", samples, {"speedup": (0.2, 0.3)}, anchor, costs)
 
 
 def stored_at(folder: Path, place: Place = HERE, *entries: Stored) -> Path:
@@ -50,6 +51,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     assert path == tmp_path / "ada-1-x1-float16" / "chat.json"
     assert baseline.read(path) == {one.samples.case: one, other.samples.case: other}
+
+
+def test_a_file_from_before_costs_is_read_as_having_none(tmp_path: Path) -> None:
+    path = stored_at(tmp_path)
+    data = json.loads(path.read_text())
+    data["schema"] = 2
+    for case in data["cases"].values():
+        del case["costs"]
+    path.write_text(json.dumps(data))
+
+    assert baseline.read(path) == {"e::chat-t0-c1": replace(entry(), costs=None)}
 
 
 def test_the_file_reads_like_the_golden_one(tmp_path: Path) -> None:
@@ -155,31 +167,31 @@ BROKEN = {
     "no schema": ('{"suite": "x"}', f":1:1: is no baseline: it has no 'schema' number — {REFRESH}"),
     "schema true": ('{"schema": true}', f":1:2: is no baseline: it has no 'schema' number — {REFRESH}"),
     "newer": (
-        '{\n "schema": 3}',
+        '{\n "schema": 4}',
         (
-            ":2:2: schema 3 is newer than 2, which this version reads"
+            ":2:2: schema 4 is newer than 3, which this version reads"
             " — update pytest-specgate"
         ),
     ),
     "older": (
         '{"schema": 1}',
-        ":1:2: schema 1 is older than 2, which this version reads — record it anew: pytest --specgate-update",
+        ":1:2: schema 1 is older than 3, which this version reads — record it anew: pytest --specgate-update",
     ),
     "twice": ('{"schema": 1,\n "schema": 1}', f":2:2: key 'schema' stands twice — {REFRESH}"),
     "nan": ('{"schema": 1,\n "NaN": NaN}', f":2:9: NaN is no finite number — {REFRESH}"),
     "deep": ("[" * 100_000, f":1:1: is nested too deep — {REFRESH}"),
     "unknown key": (
         text_with(lambda data: deep(data, "extra", to=1)),
-        f":66:2: extra: unknown key — {REFRESH}",
+        f":88:2: extra: unknown key — {REFRESH}",
     ),
-    "missing": ('{"schema": 2}', f":1:1: suite: missing key — {REFRESH}"),
+    "missing": ('{"schema": 3}', f":1:1: suite: missing key — {REFRESH}"),
     "greedy": (
         text_with(lambda data: deep(data, "cases", "e::c", "greedy", to="yes")),
         f":19:4: cases.e::c.greedy: expected true or false, got text — {REFRESH}",
     ),
     "series": (
         text_with(lambda data: deep(data, *PROMPT, "series", "speedup", 1, to="fast")),
-        f":52:8: cases.e::c.prompts[0].series.speedup[1]: expected a number, got text — {REFRESH}",
+        f":74:8: cases.e::c.prompts[0].series.speedup[1]: expected a number, got text — {REFRESH}",
     ),
 }
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.engines.registry import create
-from pytest_specgate.engines.scripted import FAULTS
+from pytest_specgate.engines.script import FAULTS
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.records import Arm, Capability, Message, Request, Sampling, Trace

@@ -334,8 +334,8 @@ TEXT = document.to_json(REPORT)
 BROKEN = {
     "cut off": (TEXT[:11], ":2:10: is no whole JSON (Expecting ':' delimiter) — write it again"),
     "list": ("[]", f": is no report: it has no 'schema' number — {GIVE}"),
-    "newer": ('{"schema": 6}', ": report schema 6, this version reads 5 — update pytest-specgate"),
-    "older": ('{"schema": 2}', ": report schema 2, this version reads 5 — write it again"),
+    "newer": ('{"schema": 99}', f": report schema 99, this version reads {document.SCHEMA} — update pytest-specgate"),
+    "older": ('{"schema": 2}', f": report schema 2, this version reads {document.SCHEMA} — write it again"),
     "wrong": (
         TEXT.replace('"exit_status": 1', '"exit_status": "1"'),
         ":5:2: exit_status: expected a whole number, got text — write it again",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -64,6 +64,13 @@ class Drafter(Protocol):
     def networks(self) -> tuple[Network, ...]:
         """Models of the drafter's own, whose caches are counted and given back with the target's."""
 
+    def step_after(self, texts: Sequence[Sequence[int]]) -> Callable[[], object] | None:
+        """Read the texts, one a slot, and return a forward of one token after them that can be run again and again.
+
+        None where drafting takes no forward. Room for the texts and a token more must be reserved; rows that were
+        entered before are lost.
+        """
+
 
 class NoDraft:
     """Proposes nothing: the loop is then plain autoregressive decoding."""
@@ -91,3 +98,6 @@ class NoDraft:
     def networks(self) -> tuple[Network, ...]:
         """None of its own."""
         return ()
+
+    def step_after(self, texts: Sequence[Sequence[int]]) -> None:
+        """No forward."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -51,6 +51,10 @@ class Composed:
     def networks(self) -> tuple[Network, ...]:
         """Those of both."""
         return (*self._first.networks(), *self._second.networks())
+
+    def step_after(self, texts: Sequence[Sequence[int]]) -> Callable[[], object] | None:
+        """The second one's forward, the dearer of the two."""
+        return self._second.step_after(texts)
 
 
 def _merged(first: Draft, second: Draft, by_first: Sequence[bool]) -> Draft:

@@ -7,7 +7,7 @@ outgrows the model's context nothing is drafted any more, and decoding goes on p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -79,3 +79,10 @@ class DraftModel:
     def networks(self) -> tuple[Network, ...]:
         """The one that drafts."""
         return (self._network,)
+
+    def step_after(self, texts: Sequence[Sequence[int]]) -> Callable[[], object] | None:
+        """The network's forward of one token."""
+        context = self._network.anatomy.context
+        if context is not None and max(map(len, texts)) >= context:
+            return None  # drafting has ended there
+        return self._network.block_after(texts, 1)

@@ -6,7 +6,7 @@ twice, and the target's forward over the block writes the same again. (Elhoushi 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,6 +69,16 @@ class EarlyExit:
     def networks(self) -> tuple[Network, ...]:
         """None of its own."""
         return ()
+
+    def step_after(self, texts: Sequence[Sequence[int]]) -> Callable[[], object]:
+        """The target's forward of one token as far as the exit."""
+        whole = self._target.block_after(texts, 1)
+
+        def step() -> object:
+            with _shallow(self._target.model, self._layers):
+                return whole()
+
+        return step
 
 
 @contextmanager

@@ -77,3 +77,6 @@ class PromptLookup:
     def networks(self) -> tuple[Network, ...]:
         """None of its own."""
         return ()
+
+    def step_after(self, texts: Sequence[Sequence[int]]) -> None:
+        """No forward: copies are looked up."""

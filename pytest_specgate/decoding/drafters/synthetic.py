@@ -44,6 +44,9 @@ class Filler:
         """None of its own."""
         return ()
 
+    def step_after(self, texts: Sequence[Sequence[int]]) -> None:
+        """No forward."""
+
 
 class ForcedVerifier:
     """Accepts each draft that is reached with chance ``rate``, by the job's seed and the position alone."""

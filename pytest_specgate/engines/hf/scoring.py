@@ -131,7 +131,7 @@ def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
     ids = torch.tensor([row + (0,) * (longest - len(row)) for row in inputs], device=model.device)
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in inputs], device=model.device)
     kept = min(_kept(texts), longest)
-    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **_keep(model, kept)).logits
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **keep(model, kept)).logits
     before = longest - logits.shape[1]
     found = []
     for number, text in enumerate(texts):
@@ -144,12 +144,12 @@ def _stepwise(model: Any, text: Text, width: int) -> _Rows:
     import torch
 
     begin = torch.tensor([text.prompt], device=model.device)
-    out = model(input_ids=begin, use_cache=True, **_keep(model, 1))
+    out = model(input_ids=begin, use_cache=True, **keep(model, 1))
     parts = [_reduced(out.logits[0, -1:], text, 0)]
     for at in range(0, len(text.output) - 1, width):
         block = text.output[at : min(at + width, len(text.output) - 1)]
         ids = torch.tensor([block], device=model.device)
-        out = model(input_ids=ids, use_cache=True, **_cached(model, out))
+        out = model(input_ids=ids, use_cache=True, **cached(model, out))
         parts.append(_reduced(out.logits[0], text, at + 1))
     return _joined(parts)
 
@@ -163,13 +163,13 @@ def _flat(lists: Iterable[list[T]]) -> list[T]:
     return [item for one in lists for item in one]
 
 
-def _keep(model: Any, positions: int) -> dict[str, int]:
+def keep(model: Any, positions: int) -> dict[str, int]:
     """How to ask for the last logits only; a model that cannot be asked makes them all."""
     known = "logits_to_keep" in inspect.signature(model.forward).parameters
     return {"logits_to_keep": positions} if known else {}
 
 
-def _cached(model: Any, out: Any) -> dict[str, Any]:
+def cached(model: Any, out: Any) -> dict[str, Any]:
     """The cache so far, under the name by which this version of transformers takes it."""
     name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
     return {name: getattr(out, name)}

@@ -1,0 +1,194 @@
+"""What a speedup is made of: acceptance, and what draft and verify forwards cost; and the draft length that would pay.
+
+Expected tokens a round ÷ what the round costs, in forwards of the target, is the speedup that a loop without any work
+of its own would reach; measured ÷ predicted says what the loop itself wastes. A round that drafted nothing costs one
+plain forward. Costs are medians over repetitions (see :class:`~pytest_specgate.records.Costs`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from pytest_specgate.records import Costs, Counts, Samples
+from pytest_specgate.report.numbers import TAIL, Estimate, estimate
+from pytest_specgate.stats import quantiles
+from pytest_specgate.stats.paired import sane
+from pytest_specgate.stats.rates import pooled_rate
+
+
+@dataclass(frozen=True, slots=True)
+class PerRound:
+    """Means over rounds: tokens emitted, tokens drafted, and the share of rounds that drafted any."""
+
+    emitted: float
+    drafted: float
+    drafting: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTime:
+    """Seconds of a mean round: drafting, the target's forward, and the rest, which is the loop's own.
+
+    ``single`` is a target forward of one token; ``alone`` the reference arm's time per token, in the same rounds.
+    """
+
+    draft: float
+    verify: float
+    loop: float
+    single: float
+    alone: float
+
+    @property
+    def whole(self) -> float:
+        """All of it."""
+        return self.draft + self.verify + self.loop
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The draft length that costs and acceptance ask for, beside the present one: expected speedup then ÷ now.
+
+    ``most`` is the longest that was looked at: verify forwards beyond it were not timed.
+    """
+
+    k: int
+    present: int
+    gain: Estimate
+    most: int
+
+
+def per_round(samples: Samples) -> PerRound | None:
+    """What a round did; None where the engine tells no rounds, or nothing was drafted."""
+    counts = _counts(samples)
+    rounds = sum(c.rounds for c in counts)
+    if not rounds or not sum(c.drafts for c in counts):
+        return None
+    emitted = 1 + sum(c.accepted for c in counts) / rounds
+    return PerRound(emitted, sum(c.drafted for c in counts) / rounds, sum(c.drafts for c in counts) / rounds)
+
+
+def decode_times(samples: Samples) -> dict[str, float]:
+    """Geometric means over prompts of both arms' time per decoded token; only of what every prompt has."""
+    found = {}
+    for name in ("reference_tpot", "tpot"):
+        series = [p.series.get(name, ()) for p in samples.prompts]
+        if series and all(times and sane(times) and min(times) > 0 for times in series):
+            found[name] = math.exp(fmean(fmean(map(math.log, times)) for times in series))
+    return found
+
+
+def draft_seconds(costs: Costs) -> float:
+    """A draft forward of one token; 0 where drafting takes none."""
+    return 0.0 if costs.draft is None else median(costs.draft.seconds)
+
+
+def target_seconds(costs: Costs, width: float) -> float:
+    """A target forward of so many tokens, on straight lines between the widths that were timed."""
+    known = [(float(one.width), median(one.seconds)) for one in costs.target]
+    if width <= known[0][0]:
+        return known[0][1]
+    for (low, before), (high, after) in pairwise(known):
+        if width <= high:
+            return before + (after - before) * (width - low) / (high - low)
+    return known[-1][1]
+
+
+def draft_cost(costs: Costs) -> Estimate | None:
+    """One draft forward ÷ one target forward of width 1; None where drafting takes no forward."""
+    return None if costs.draft is None else _ratio(costs.draft.seconds, costs.target[0].seconds)
+
+
+def verify_cost(costs: Costs) -> Estimate | None:
+    """A target forward of width k+1 ÷ one of width 1."""
+    wide = next((one for one in costs.target if one.width == costs.draft_tokens + 1), None)
+    return None if wide is None else _ratio(wide.seconds, costs.target[0].seconds)
+
+
+def predicted_speedup(samples: Samples, costs: Costs) -> float | None:
+    """Tokens a round ÷ its cost in target forwards, as acceptance and costs were measured."""
+    rounds = per_round(samples)
+    if rounds is None:
+        return None
+    cost = rounds.drafted * draft_seconds(costs) + verify_seconds(rounds, costs)
+    return rounds.emitted * target_seconds(costs, 1) / cost
+
+
+def verify_seconds(rounds: PerRound, costs: Costs) -> float:
+    """The target's forward of a mean round: of the drafted width where anything was drafted, else plain."""
+    wide = target_seconds(costs, 1 + rounds.drafted / rounds.drafting)
+    return rounds.drafting * wide + (1 - rounds.drafting) * target_seconds(costs, 1)
+
+
+def round_time(rounds: PerRound | None, costs: Costs | None, decode: dict[str, float]) -> RoundTime | None:
+    """Where a mean round's time goes; ``decode`` has both arms' seconds per decoded token."""
+    if rounds is None or costs is None or len(decode) < 2:
+        return None
+    draft, verify = rounds.drafted * draft_seconds(costs), verify_seconds(rounds, costs)
+    whole = decode["tpot"] * rounds.emitted
+    return RoundTime(draft, verify, whole - draft - verify, target_seconds(costs, 1), decode["reference_tpot"])
+
+
+def suggestion(samples: Samples, costs: Costs | None) -> Suggestion | None:
+    """The best draft length among those whose forwards were timed; None where costs or acceptance are not known."""
+    rounds = per_round(samples)
+    spent = round_time(rounds, costs, decode_times(samples))
+    rate = conditional(samples)
+    if rounds is None or costs is None or spent is None or rate is None:
+        return None
+    present, most = costs.draft_tokens, costs.target[-1].width - 1
+    ends = [max(0.0, min(1.0, end)) for end in (rate.low, rate.value, rate.high) if end is not None]
+
+    def gains(k: int) -> list[float]:
+        return [_speed(k, end, rounds, costs, spent) / _speed(present, end, rounds, costs, spent) for end in ends]
+
+    best = max(range(1, most + 1), key=lambda k: _speed(k, rate.value, rounds, costs, spent))
+    found = gains(best)
+    value = _speed(best, rate.value, rounds, costs, spent) / _speed(present, rate.value, rounds, costs, spent)
+    spread = (min(found), max(found)) if len(found) == 3 else (None, None)
+    return Suggestion(best, present, Estimate(value, *spread), most)
+
+
+def _speed(k: int, rate: float, rounds: PerRound, costs: Costs, spent: RoundTime) -> float:
+    """Tokens per second at draft length k, where rounds draft as often and the loop wastes as much as measured."""
+    emitted = rounds.drafting * expected(rate, k) + 1 - rounds.drafting
+    drafting = k * draft_seconds(costs) + target_seconds(costs, k + 1)
+    return emitted / (
+        rounds.drafting * drafting + (1 - rounds.drafting) * target_seconds(costs, 1) + max(0.0, spent.loop)
+    )
+
+
+def expected(rate: float, k: int) -> float:
+    """Tokens of a round that drafts k, each accepted with chance ``rate``: 1 + rate + rate² + ... + rate^k."""
+    return float(k + 1) if rate >= 1 else (1 - rate ** (k + 1)) / (1 - rate)
+
+
+def conditional(samples: Samples) -> Estimate | None:
+    """Accepted ÷ tested over all prompts, with the limits that conversations as units give."""
+    clusters: dict[str, list[int]] = {}
+    for prompt in samples.prompts:
+        counted = clusters.setdefault(prompt.cluster, [0, 0])
+        # A greedy decoder repeats itself, so its rounds tell nothing twice.
+        for one in prompt.counts[:1] if samples.greedy else prompt.counts:
+            counted[0] += one.accepted
+            counted[1] += one.tested
+    hits, trials = sum(c[0] for c in clusters.values()), sum(c[1] for c in clusters.values())
+    if not trials:
+        return None
+    kept = [c for c in clusters.values() if c[1]]
+    return estimate(pooled_rate([c[0] for c in kept], [c[1] for c in kept], TAIL, TAIL), hits / trials)
+
+
+def _counts(samples: Samples) -> list[Counts]:
+    return [count for prompt in samples.prompts for count in prompt.counts]
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | None:
+    """The median of ratios taken together, with limits that know no law."""
+    ratios = sorted(a / b for a, b in zip(above, below))
+    if not ratios or not math.isfinite(fmean(ratios)):
+        return None
+    return estimate(quantiles.quantile(ratios, 0.5, TAIL, TAIL, len(ratios)), median(ratios))
