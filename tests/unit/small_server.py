@@ -3,12 +3,14 @@
 ``unhealthy=N`` answers 503 to the first N requests; ``stubborn`` ignores SIGTERM; ``family=FILE`` starts a child and a
 grandchild that leaves its parent, its session and SIGTERM behind, and writes all pids to FILE; ``chatty`` never stops
 writing; ``taken=FILE`` fails to bind once, and leaves FILE; ``die=WORDS`` says so and exits with status 3;
-``silent`` never listens.
+``silent`` never listens; ``answers=JSON`` are the statuses and bodies that POST requests get, the last one for ever, in
+which ``{asked}`` and ``{path}`` stand for the request's.
 """
 
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import signal
 import sys
@@ -35,7 +37,9 @@ def main(port: int, options: dict[str, str]) -> None:
     if "silent" in options:
         time.sleep(600)
     say(f"listening, key {os.environ.get('SMALL_API_KEY')}")
-    http.server.ThreadingHTTPServer(("127.0.0.1", port), _handler(int(options.get("unhealthy", 0)))).serve_forever()
+    answers = [(status, said) for status, said in json.loads(options.get("answers", '[[200, "{}"]]'))]
+    handler = _handler(int(options.get("unhealthy", 0)), answers)
+    http.server.ThreadingHTTPServer(("127.0.0.1", port), handler).serve_forever()
 
 
 def say(words: str) -> None:
@@ -43,7 +47,7 @@ def say(words: str) -> None:
     os.write(2, words.encode() + b"\n")
 
 
-def _handler(unhealthy: int) -> type[http.server.BaseHTTPRequestHandler]:
+def _handler(unhealthy: int, answers: list[tuple[int, str]]) -> type[http.server.BaseHTTPRequestHandler]:
     asked = iter(range(1 << 30))
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,6 +55,13 @@ def _handler(unhealthy: int) -> type[http.server.BaseHTTPRequestHandler]:
             self.send_response(503 if next(asked) < unhealthy else 200)
             self.end_headers()
             self.wfile.write(f"{os.getpid()}".encode())
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            status, said = answers.pop(0) if len(answers) > 1 else answers[0]
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(said.replace("{asked}", asked).replace("{path}", self.path).encode())
 
         def log_message(self, *_: object) -> None:
             pass

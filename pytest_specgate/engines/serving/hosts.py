@@ -1,0 +1,66 @@
+"""The servers that specgate runs for one engine: started when they are first asked for, all ended at the end.
+
+Where the arms do not fit side by side, starting one ends the other. A server that died is started again for the next
+case, for other cases go on. Without a command for an arm there is nothing to do here: its server is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_specgate.engines.serving import process
+from pytest_specgate.engines.serving.footprint import peak_resident
+from pytest_specgate.engines.serving.process import Launch, Server
+from pytest_specgate.engines.serving.ready import Probe
+from pytest_specgate.records import Arm
+
+
+class Hosts:
+    """The servers of those arms that have a command; ``apart`` says that only one of them may be up."""
+
+    def __init__(self, launches: Mapping[Arm, Launch], probe: Probe, *, apart: bool = False) -> None:
+        self._launches, self._probe, self._apart = launches, probe, apart
+        self._up: dict[Arm, Server] = {}
+
+    def runs(self, arm: Arm) -> bool:
+        """Whether this arm's server is ours to start."""
+        return arm in self._launches
+
+    def up(self, arm: Arm) -> bool:
+        """Whether this arm's server is ours and alive."""
+        return arm in self._up and self._up[arm].alive()
+
+    def url(self, arm: Arm) -> str:
+        """The address of this arm's server, which is started unless it is up. Raises EngineError."""
+        if not self.up(arm):
+            self.begin(arm)
+        return self._up[arm].url
+
+    def begin(self, arm: Arm) -> None:
+        """Start this arm's server anew. Raises EngineError."""
+        for other in tuple(self._up) if self._apart else (arm,):
+            self._end(other)
+        self._up[arm] = process.start(self._launches[arm], self._probe)
+
+    def check(self, arm: Arm, patience: float) -> None:
+        """Raise EngineError with its last words if this arm's server has ended; see :meth:`Server.check`."""
+        if arm in self._up:
+            self._up[arm].check(patience=patience)
+
+    def peak_resident(self, arm: Arm) -> int | None:
+        """Peak resident bytes of all processes of this arm's server; None where that cannot be told."""
+        return peak_resident(self._up[arm].keeper_pid) if self.up(arm) else None
+
+    def close(self) -> None:
+        """End all, whatever ending one of them raises; may be called twice. Raises the first EngineError."""
+        try:
+            for arm in tuple(self._up):
+                self._end(arm)
+        finally:
+            if self._up:
+                self.close()
+
+    def _end(self, arm: Arm) -> None:
+        server = self._up.pop(arm, None)
+        if server is not None:
+            server.stop()
