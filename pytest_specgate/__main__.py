@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pytest_specgate.commands import study, trend
+from pytest_specgate.commands import compare, study, trend
 from pytest_specgate.errors import SpecgateError
 
 INTERRUPTED, USAGE = 2, 4
@@ -26,6 +26,7 @@ examples:
   python -m pytest_specgate judge report.json
   python -m pytest_specgate judge report.json --suites ../other-checkout --strict
   python -m pytest_specgate study suites/smoke.specgate.yaml --builds 60 --plant delay=15%
+  python -m pytest_specgate compare main.json branch.json
   python -m pytest_specgate trend history
   python -m pytest_specgate schema suite > suite.schema.json
 """
@@ -92,6 +93,16 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    compare.add_arguments(
+        commands.add_parser(
+            "compare",
+            help="compare two stored reports",
+            description=compare.DESCRIPTION,
+            epilog=compare.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
     trend.add_arguments(
         commands.add_parser(
             "trend",
@@ -139,6 +150,8 @@ def _run(chosen: argparse.Namespace) -> int:
         return schema.show(chosen.format, sys.stdout)
     if chosen.command == "study":
         return study.show(chosen, sys.stdout)
+    if chosen.command == "compare":
+        return compare.show(chosen, sys.stdout)
     if chosen.command == "trend":
         return trend.show(chosen, sys.stdout)
     from pytest_specgate.commands import judge
