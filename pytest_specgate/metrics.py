@@ -44,6 +44,7 @@ class Family(Enum):
     MEMORY = "memory"
     OUTPUT = "output"
     EXACTNESS = "exactness"
+    DISTRIBUTION = "distribution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,13 @@ _TABLE = (
         Better.HIGHER,
         Family.EXACTNESS,
         "greedy: share of the candidate arm's tokens that are the target's own choice, within its measured noise",
+    ),
+    Metric(
+        "distribution_fit",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.DISTRIBUTION,
+        "sampled: 100 % less the total variation distance from the target that the candidate arm's tokens show",
     ),
     Metric(
         "length_ratio",

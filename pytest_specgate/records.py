@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pytest_specgate.chances import Draws, Fit
 from pytest_specgate.logits import Choices, Exactness
 
 
@@ -292,9 +293,9 @@ class Measurement:
     """Everything that one case yielded; judging it needs nothing else but the gate and the baseline.
 
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
-    draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` is None where
-    no text was scored, ``costs`` where the engine does not tell what forwards cost. ``apart``: the arms were never up
-    together, and each round is a fresh start of both.
+    draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` and ``fit`` are None
+    where no text was scored, ``costs`` where the engine does not tell what forwards cost. ``apart``: the arms were
+    never up together, and each round is a fresh start of both.
     """
 
     case: str
@@ -312,6 +313,7 @@ class Measurement:
     exactness: Exactness | None = None
     apart: bool = False
     costs: Costs | None = None
+    fit: Fit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +350,7 @@ class PromptSamples:
 class Samples:
     """The numbers of one case that gates judge and baselines keep. ``scalars`` maps a metric to one value per run.
 
-    ``choices`` is what this run's target says of this run's texts; no baseline keeps it.
+    ``choices`` and ``draws`` are what this run's target says of this run's texts; no baseline keeps them.
     """
 
     case: str
@@ -356,6 +358,7 @@ class Samples:
     prompts: tuple[PromptSamples, ...]
     scalars: Mapping[str, float] = field(default_factory=dict)
     choices: Choices | None = None
+    draws: Draws | None = None
 
 
 @dataclass(frozen=True, slots=True)

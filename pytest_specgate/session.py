@@ -18,6 +18,7 @@ from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.costs import with_costs
+from pytest_specgate.measure.fitting import FitPass
 from pytest_specgate.measure.lock import alone_on
 from pytest_specgate.measure.memory import measure_memory
 from pytest_specgate.measure.nvml import processes_by_gpu
@@ -71,10 +72,12 @@ class CaseResult:
     memory_error: SpecgateError | None = None
     sessions: tuple[Samples, ...] = ()
     scoring_error: SpecgateError | None = None
+    fit_error: SpecgateError | None = None
 
     def error_of(self, family: Family) -> SpecgateError | None:
         """What stopped the pass that this family of gates judges."""
-        return {Family.MEMORY: self.memory_error, Family.EXACTNESS: self.scoring_error}.get(family)
+        passes = {Family.EXACTNESS: self.scoring_error, Family.DISTRIBUTION: self.fit_error}
+        return {**passes, Family.MEMORY: self.memory_error}.get(family)
 
     @property
     def samples(self) -> Samples:
@@ -172,8 +175,9 @@ class SuiteSession:
         try:
             with alone_on(engine.subject().get("device", "cpu"), case.id, self.settings.progress):
                 blank = unmeasured(engine, case)
-                plan = self._plan(case, blank, self._stored(case, blank), seconds)
-                measurement = measure_case(engine, case, plan)
+                fits = FitPass(engine, case, self.settings.progress)
+                plan = self._plan(case, (blank, self._stored(case, blank)), seconds, fits)
+                measurement = fits.into(measure_case(engine, case, plan))
                 measurement, scoring_error = with_scores(engine, case, measurement, self.settings.progress)
                 if self.suite.spec.measure.costs:
                     measurement = with_costs(engine, case, measurement, self.settings.progress)
@@ -185,7 +189,7 @@ class SuiteSession:
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
         result = self._reduced(case, measurement, memory_error)
-        return replace(result, sessions=sessions, scoring_error=scoring_error)
+        return replace(result, sessions=sessions, scoring_error=scoring_error, fit_error=fits.error)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update:  # judged once, by all that will be stored
@@ -258,15 +262,18 @@ class SuiteSession:
         given = [self.suite.spec.measure.budget, self.settings.time.allot() if self.settings.time else None]
         return min((seconds for seconds in given if seconds is not None), default=None)
 
-    def _plan(self, case: Case, blank: Measurement, found: baseline.Found | None, seconds: float | None) -> Plan:
+    def _plan(
+        self, case: Case, begun: tuple[Measurement, baseline.Found | None], seconds: float | None, fits: FitPass
+    ) -> Plan:
         """Looks that double while judging; while recording, after every round from the suite's number on."""
-        recording = self.settings.update
+        recording, (blank, found) = self.settings.update, begun
 
         def still_open(pairs: Sequence[Pair], findings: Sequence[Finding]) -> Sequence[str]:
             so_far = replace(blank, pairs=tuple(pairs), findings=tuple(findings))
             if recording:
                 numbers = interim.all_of(so_far, case).samples
                 return still_coarse(case, numbers, self._rounds, share(self.checks))
+            so_far = fits.into(so_far)
             seen = interim.looks_at(so_far, case, looks)
             return interim.open_gates(case, seen, self._compared_with(found), self._context(so_far))
 

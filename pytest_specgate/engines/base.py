@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pytest_specgate.chances import Chances
 from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.model import EngineSpec
@@ -94,6 +95,18 @@ class Scorer(Protocol):
         The texts (none is empty) are teacher-forced through the target alone. ``width`` is how many output tokens
         one forward reads, a text at a time on its cache: 1 is as plain decoding reads, k+1 as verification does.
         None leaves it to the engine, which batches for speed. Raises EngineError, OutOfMemory.
+        """
+
+
+@runtime_checkable
+class ChanceScorer(Protocol):
+    """What an engine with :attr:`Capability.LOGITS` may do besides: say what target and draft think of drawn texts."""
+
+    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
+        """Return the chances of each text's tokens, as drawn for the request at the same place, in order.
+
+        The texts (none is empty) are teacher-forced; chances are those after all that the request does to them:
+        temperature, filters, penalties. Raises EngineError, OutOfMemory.
         """
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_specgate.chances import Chances
 from pytest_specgate.engines.base import EngineContext, Timed
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
@@ -149,6 +150,18 @@ class NativeEngine:
             with torch.inference_mode():
                 made = steps(decoder, known, widths)
             return in_turn(made.target, made.draft, repeats, self._device)
+
+    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
+        """Return what target and draft think of texts, as :class:`~pytest_specgate.engines.base.ChanceScorer` says."""
+        from pytest_specgate.engines.hf import fitting, shaping
+        from pytest_specgate.engines.hf.failures import translated
+
+        target = self._started()
+        speaker = shaping.Speaker(self._name, target)
+        whom = fitting.whom(target.model, self._draft.model if self._draft else None, self._context.spec.candidate)
+        with translated(self._name, "scoring failed"):
+            asked = [(request, self._encode(request, target)) for request in requests]
+            return fitting.chances(whom, fitting.drawn(asked, texts, speaker), self._name)
 
     def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]

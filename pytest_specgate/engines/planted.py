@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from pytest_specgate.engines.base import Engine, EngineContext, ForwardTimer, Scorer, Timed
+from pytest_specgate.chances import Chances
+from pytest_specgate.engines.base import ChanceScorer, Engine, EngineContext, ForwardTimer, Scorer, Timed
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
@@ -128,6 +129,12 @@ class Planted:
         """Return the wrapped engine's times: no plant lies in a forward."""
         inner = self._inner
         return inner.time_forwards(requests, texts, widths, repeats) if isinstance(inner, ForwardTimer) else None
+
+    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
+        """Return what the wrapped engine thinks of texts; asked for only where that engine can."""
+        if not isinstance(self._inner, ChanceScorer):
+            raise EngineError(self._name, "the wrapped engine cannot score drawn texts", "remove distribution_fit")
+        return self._inner.chances(requests, texts)
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return what the wrapped engine knows."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_specgate.chances import Chances
 from pytest_specgate.engines.base import EngineContext, Timed, seed_of
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
@@ -158,6 +159,20 @@ class TransformersEngine:
             if candidate.exit_layer is not None:
                 draft = costs.shallow(target.model, candidate.exit_layer, costs.block_after(target.model, known, 1))
             return costs.in_turn(by_width, draft, repeats, target.model.device)
+
+    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
+        """Return what target and draft think of texts, as :class:`~pytest_specgate.engines.base.ChanceScorer` says."""
+        from pytest_specgate.engines.hf import fitting, scoring, shaping
+        from pytest_specgate.engines.hf.failures import translated
+
+        target = self._started()
+        scoring.refuse_processed(target.model, self._name, drawn=True)
+        speaker = shaping.Speaker(self._name, target)
+        whom = fitting.whom(target.model, self._draft.model if self._draft else None, self._context.spec.candidate)
+        with translated(self._name, "scoring failed"):
+            encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
+            asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
+            return fitting.chances(whom, fitting.drawn(asked, texts, speaker), self._name)
 
     def _refuse_pruned_draft(self, request: Request) -> None:
         """For sampling with two vocabularies transformers cuts the draft's head down, in place and for good."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_specgate.gates import acceptance, decay, exactness, latency, memory, output, speedup
+from pytest_specgate.gates import acceptance, decay, distribution, exactness, latency, memory, output, speedup
 from pytest_specgate.gates.anchor import added_up
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.sequential import Seen, first_decisions, open_checks
@@ -30,6 +30,7 @@ _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext]
     Family.MEMORY: memory.judge,
     Family.OUTPUT: output.judge,
     Family.EXACTNESS: exactness.judge,
+    Family.DISTRIBUTION: distribution.judge,
 }
 
 

@@ -31,6 +31,9 @@ ADVICE = {
     "exact_match": "look at where the texts part: in float32 right software agrees; in bfloat16 ties differ",
     "greedy_exactness": "the target would not have said this: look at the accept rule, positions and caches after a "
     "rejection, and the stop rule inside accepted blocks",
+    "distribution_fit": "see whether all of the request's settings reach verification (temperature, filters, "
+    "penalties), then the accept rule, what replaces a rejected draft, the bonus token, and whether drafts are drawn "
+    "from the q that is declared",
     "length_ratio": "check the stop rule inside accepted blocks: end of text, stop strings, max_tokens",
     "token_accounting": "check the stop rule and the token budget inside accepted blocks",
     "chrf": _TEXT,

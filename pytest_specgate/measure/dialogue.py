@@ -3,13 +3,17 @@
 Both arms are asked exactly the same thing: the history of a turn is what the *reference* arm answered in the first
 round. A candidate that diverges early would otherwise be judged on other prompts than the target from then on, and
 later rounds on other prompts than the first.
+
+A case that samples draws anew in every round: the first has the request's own seed, each later one a seed made from it
+and the round's number, so that a round tells something new and yet gives the same texts whenever it is run.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import zlib
+from dataclasses import dataclass, field, replace
 
-from pytest_specgate.records import Message, Request, Trace
+from pytest_specgate.records import Message, Request, Sampling, Trace
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import Conversation
 
@@ -21,8 +25,8 @@ class Dialogue:
     case: Case
     answers: dict[str, str] = field(default_factory=dict)
 
-    def request(self, conversation: Conversation, turn: int) -> Request:
-        """The request for a turn (from 0); the answers to all earlier turns must have been remembered."""
+    def request(self, conversation: Conversation, turn: int, round_number: int = 0) -> Request:
+        """The request for a turn (from 0) in a round (from 0); answers to earlier turns must have been remembered."""
         messages = [Message("system", conversation.system)] if conversation.system else []
         for earlier in range(turn):
             messages.append(Message("user", conversation.turns[earlier]))
@@ -33,7 +37,7 @@ class Dialogue:
             prompt=turn_name(conversation, turn),
             messages=tuple(messages),
             max_tokens=spec.max_tokens,
-            sampling=self.case.sampling,
+            sampling=in_round(self.case.sampling, round_number),
             stop=spec.stop,
             ignore_eos=spec.ignore_eos,
         )
@@ -41,6 +45,13 @@ class Dialogue:
     def remember(self, trace: Trace) -> None:
         """Keep the reference arm's first answer to a turn."""
         self.answers.setdefault(trace.prompt, trace.text)
+
+
+def in_round(sampling: Sampling, round_number: int) -> Sampling:
+    """The sampling setting of a round: another seed in each but the first, where anything is drawn by a seed."""
+    if sampling.greedy or sampling.seed is None or round_number == 0:
+        return sampling
+    return replace(sampling, seed=zlib.crc32(f"{sampling.seed}/{round_number}".encode()))
 
 
 def turn_name(conversation: Conversation, turn: int) -> str:

@@ -104,7 +104,9 @@ def asked(case: Case) -> dict[str, str]:
 
 def _sampling(sampling: Sampling) -> str:
     filters = f"top_k={sampling.top_k} top_p={sampling.top_p:g}"
-    basic = f"temperature={sampling.temperature:g} {filters} seed={sampling.seed}"
+    # Greedy texts are the same in every round; drawn ones are not since each round has a seed of its own.
+    seeds = f"seed={sampling.seed}" if sampling.greedy else f"seed={sampling.seed} by round"
+    basic = f"temperature={sampling.temperature:g} {filters} {seeds}"
     # What is not asked for leaves no trace: older baselines do not know of it.
     plain = Sampling()
     more = [f" {name}={_shown(value)}" for name in _MORE if (value := getattr(sampling, name)) != getattr(plain, name)]
@@ -206,7 +208,7 @@ def _side_by_side(engine: Engine, dialogue: Dialogue, meter: _Meter) -> list[Pai
     for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
         for turn in range(max(len(conversation.turns) for conversation in block)):
             talking = [conversation for conversation in block if turn < len(conversation.turns)]
-            requests = [dialogue.request(conversation, turn) for conversation in talking]
+            requests = [dialogue.request(conversation, turn, number) for conversation in talking]
             in_order = order(block_number, number)
             traces = _both_arms(engine, dialogue.case.engine, requests, in_order)
             for conversation, reference, candidate in zip(talking, traces[Arm.REFERENCE], traces[Arm.CANDIDATE]):

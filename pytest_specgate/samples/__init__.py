@@ -19,6 +19,7 @@ from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Sampl
 from pytest_specgate.samples import acceptance, latency, memory, output, speed
 from pytest_specgate.samples.blocks import block_numbers
 from pytest_specgate.samples.choices import choices
+from pytest_specgate.samples.draws import draws
 
 __all__ = ["reduce"]
 
@@ -34,7 +35,7 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     together = _of_blocks(measurement.pairs, apart=measurement.apart)
     prompts = tuple(replace(p, series={**p.series, **together.get(p.prompt, {})}) for p in alone)
     peaks = memory.scalars(measurement.memory)
-    return Samples(measurement.case, measurement.greedy, prompts, peaks, choices(measurement))
+    return Samples(measurement.case, measurement.greedy, prompts, peaks, choices(measurement), draws(measurement))
 
 
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:

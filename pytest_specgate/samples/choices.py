@@ -36,7 +36,7 @@ def _texts(measurement: Measurement, arm: Arm, scored: _Scored) -> Iterator[Text
     distinct = {(p.prompt, trace_of(p, arm).token_ids): trace_of(p, arm) for p in reversed(measurement.pairs)}
     for (prompt, _), trace in reversed(distinct.items()):
         regrets = _scores(measurement, trace, scored).regrets
-        yield TextRegrets(prompt, regrets[: _until_end(trace)], _bad_end(trace))
+        yield TextRegrets(prompt, regrets[: until_end(trace)], _bad_end(trace))
 
 
 def _scores(measurement: Measurement, trace: Trace, scored: _Scored) -> Scores:
@@ -47,13 +47,13 @@ def _scores(measurement: Measurement, trace: Trace, scored: _Scored) -> Scores:
     return found
 
 
-def _until_end(trace: Trace) -> int:
+def until_end(trace: Trace) -> int:
     """Tokens up to the end of text, itself included: beyond it the target has no choice to make."""
     return next((i + 1 for i, token in enumerate(trace.token_ids) if token in trace.eos_ids), trace.output_tokens)
 
 
 def _bad_end(trace: Trace) -> str:
-    if _until_end(trace) < trace.output_tokens:
+    if until_end(trace) < trace.output_tokens:
         return "goes on after the end-of-text token"
     if trace.finish == "length" and trace.output_tokens < trace.max_tokens:
         return f"ends after {trace.output_tokens} of {trace.max_tokens} tokens"

@@ -23,6 +23,8 @@ def statistical(gate: Gate, *, greedy: bool) -> int:
         return 0
     if family is Family.EXACTNESS:  # its near ties are counted against chance, once
         return 1
+    if family is Family.DISTRIBUTION:  # the candidate's tokens, and the reference arm's as a control
+        return 2
     twice = family is Family.SPEEDUP and gate.spec.max_drop is not None
     return twice + sum(demand is not None for demand in (gate.spec.limit, gate.spec.max_drop, gate.spec.max_rise))
 

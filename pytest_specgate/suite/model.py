@@ -24,6 +24,7 @@ from pytest_specgate.suite.quantities import (
     MetricName,
     Name,
     Packages,
+    Real,
     Seconds,
     Strict,
     Whole,
@@ -92,6 +93,17 @@ class Method(str, Enum):
     DFLASH = "dflash"
 
 
+class Lossy(Strict):
+    """A method that does not keep the target's distribution, and says so."""
+
+    max_tv: Real = Field(
+        gt=0,
+        le=0.5,
+        description="largest total variation distance from the target, as a mean over tokens",
+        examples=[0.05],
+    )
+
+
 class Candidate(Strict):
     """The speculative arm: a drafting method and its parameters."""
 
@@ -107,6 +119,9 @@ class Candidate(Strict):
     dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
     allow_mixed_precision: Flag = Field(
         False, description="permit a draft in another precision than the target"
+    )
+    lossy: Lossy | None = Field(
+        None, description="declare a method that is not exact: gates of exactness then judge the size of its effect"
     )
     options: dict[str, object] = Field(
         default_factory=dict, description="further settings of the method, passed through"
@@ -278,7 +293,7 @@ class GateSpec(Strict):
                 "remove 'statistic'; it is for latency metrics"
             )
         whole = self.limit is not None and self.limit.low == self.limit.high == 1
-        if self.info.family is Family.EXACTNESS and (self.compares or not whole):
+        if self.info.family in (Family.EXACTNESS, Family.DISTRIBUTION) and (self.compares or not whole):
             raise ValueError(
                 f"{self.metric} is all or nothing, and compares with no baseline — "
                 "write limit: \"==100%\" and neither max_drop nor max_rise"

@@ -37,7 +37,7 @@ class EarlyExit:
         cache = SlotCache(total, 1, 2)
         token = torch.zeros((1, 1), dtype=torch.long, device=self._target.device)
         cache.aim(Span((0,), 1), token)
-        with torch.inference_mode(), _shallow(model, self._layers):
+        with torch.inference_mode(), shallow(model, self._layers):
             model(input_ids=token, position_ids=token, use_cache=True, **{self._target.anatomy.cache_name: cache})
         if cache.layers[self._layers].is_initialized:
             what = f"{self._target.anatomy.name} runs all its layers, so none can be left early"
@@ -56,7 +56,7 @@ class EarlyExit:
             return nothing(len(rows), device)
         lengths = tuple(len(row.tokens) for row in rows)
         last = torch.tensor([[row.tokens[-1]] for row in rows], device=device)
-        with _shallow(self._target.model, self._layers):
+        with shallow(self._target.model, self._layers):
             scores = self._target.forward(last, Span(tuple(length - 1 for length in lengths), 1))[:, 0]
             return continued(self._target, Chooser(rows, device), scores, lengths, limits)
 
@@ -75,14 +75,14 @@ class EarlyExit:
         whole = self._target.block_after(texts, 1)
 
         def step() -> object:
-            with _shallow(self._target.model, self._layers):
+            with shallow(self._target.model, self._layers):
                 return whole()
 
         return step
 
 
 @contextmanager
-def _shallow(model: Any, layers: int) -> Iterator[None]:
+def shallow(model: Any, layers: int) -> Iterator[None]:
     """While open, the model's forward stops after so many layers: transformers' classes read that number each time."""
     config = model.config.get_text_config(decoder=True)
     whole = config.num_hidden_layers

@@ -37,6 +37,18 @@ _PROCESSORS: Mapping[str, tuple[object, ...]] = {
     "forced_eos_token_id": (None,),
 }
 
+#: The same for tokens that are drawn, which filters reach too.
+_FILTERS: Mapping[str, tuple[object, ...]] = {
+    "min_p": (None, 0.0),
+    "typical_p": (None, 1.0),
+    "epsilon_cutoff": (None, 0.0),
+    "eta_cutoff": (None, 0.0),
+    "top_h": (None,),
+    "guidance_scale": (None, 1.0),
+    "watermarking_config": (None,),
+    "exponential_decay_length_penalty": (None,),
+}
+
 #: The logit of a token that the request forbids: a number that no model gives and every file can hold.
 FORBIDDEN = -1e9
 
@@ -64,17 +76,22 @@ def forced(
     ]
 
 
-def refuse_processed(model: Any, engine: str) -> None:
+def refuse_processed(model: Any, engine: str, *, drawn: bool = False) -> None:
     """Raise EngineError where the checkpoint's own settings change the logits in a way that scoring does not follow."""
-    for name, value in processed(model):
-        what = f"the target's generation config sets {name}: {value}, so its choice is not the highest logit"
+    for name, value in processed(model, drawn=drawn):
+        so = "its tokens are not drawn as the request says" if drawn else "its choice is not the highest logit"
+        what = f"the target's generation config sets {name}: {value}, so {so}"
         raise EngineError(engine, what, f"remove {name} from generation_config.json, or the gate")
 
 
-def processed(model: Any) -> list[tuple[str, object]]:
-    """The checkpoint's own settings, its repetition penalty apart, that change which token is the highest."""
-    found = [(name, getattr(model.generation_config, name, None)) for name in _PROCESSORS]
-    return [(name, value) for name, value in found if value not in _PROCESSORS[name]]
+def processed(model: Any, *, drawn: bool = False) -> list[tuple[str, object]]:
+    """The checkpoint's own settings, its repetition penalty apart, that change which token is the highest.
+
+    ``drawn``: or how likely the others are.
+    """
+    known = {**_PROCESSORS, **(_FILTERS if drawn else {})}
+    found = [(name, getattr(model.generation_config, name, None)) for name in known]
+    return [(name, value) for name, value in found if value not in known[name]]
 
 
 def score(speaker: Speaker, texts: Sequence[Text], width: int | None) -> list[Scores]:
@@ -85,15 +102,11 @@ def score(speaker: Speaker, texts: Sequence[Text], width: int | None) -> list[Sc
     import torch
 
     model = speaker.target.model
-    rows = int(model.config.get_text_config().vocab_size)
-    for text in texts:
-        if wrong := [i for i in text.output if not 0 <= i < rows]:
-            what = f"{text.name}: the text holds token id {wrong[0]}, and the target scores ids up to {rows - 1}"
-            raise EngineError(speaker.engine, what, "decode with the target's own vocabulary")
-    most = max(1, MOST_BYTES // (4 * rows))
+    refuse_foreign(model, texts, speaker.engine)
+    most = rows_at_once(model)
     found: dict[int, Scores] = {}
     with torch.inference_mode():
-        for group in [[i] for i in range(len(texts))] if width else _groups(texts, most):
+        for group in [[i] for i in range(len(texts))] if width else groups(texts, most):
             chosen = [texts[i] for i in group]
             if width or len(chosen[0].output) > most:
                 made = [_stepwise(model, chosen[0], width or most)]
@@ -104,7 +117,21 @@ def score(speaker: Speaker, texts: Sequence[Text], width: int | None) -> list[Sc
     return [found[i] for i in range(len(texts))]
 
 
-def _groups(texts: Sequence[Text], most: int) -> Iterator[list[int]]:
+def rows_at_once(model: Any) -> int:
+    """Rows of logits that one forward may make."""
+    return max(1, MOST_BYTES // (4 * int(model.config.get_text_config().vocab_size)))
+
+
+def refuse_foreign(model: Any, texts: Sequence[Text], engine: str) -> None:
+    """Raise EngineError for a text with ids that the model does not score."""
+    rows = int(model.config.get_text_config().vocab_size)
+    for text in texts:
+        if wrong := [i for i in text.output if not 0 <= i < rows]:
+            what = f"{text.name}: the text holds token id {wrong[0]}, and the target scores ids up to {rows - 1}"
+            raise EngineError(engine, what, "decode with the target's own vocabulary")
+
+
+def groups(texts: Sequence[Text], most: int) -> Iterator[list[int]]:
     """Texts of like length together, so that little is padded; at most ``most`` rows of logits each."""
     group: list[int] = []
     for i in sorted(range(len(texts)), key=lambda i: (len(texts[i].prompt) + len(texts[i].output), i)):
@@ -123,6 +150,11 @@ def _kept(texts: Sequence[Text]) -> int:
 
 
 def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
+    return [_reduced(rows, text, 0) for rows, text in zip(whole(model, texts), texts)]
+
+
+def whole(model: Any, texts: Sequence[Text]) -> list[Any]:
+    """Logits ``[tokens, vocabulary]`` of each text, all read in one forward."""
     import torch
 
     # The last token of a text is scored by the row before it and need not be read.
@@ -136,22 +168,30 @@ def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
     found = []
     for number, text in enumerate(texts):
         first = len(text.prompt) - 1 - before
-        found.append(_reduced(logits[number, first : first + len(text.output)], text, 0))
+        found.append(logits[number, first : first + len(text.output)])
     return found
 
 
 def _stepwise(model: Any, text: Text, width: int) -> _Rows:
+    parts, done = [], 0
+    for rows in blockwise(model, text, width):
+        parts.append(_reduced(rows, text, done))
+        done += len(rows)
+    return _joined(parts)
+
+
+def blockwise(model: Any, text: Text, width: int) -> Iterator[Any]:
+    """Logits of one text in order: one row after the prompt, then up to ``width`` from each forward on its cache."""
     import torch
 
     begin = torch.tensor([text.prompt], device=model.device)
     out = model(input_ids=begin, use_cache=True, **keep(model, 1))
-    parts = [_reduced(out.logits[0, -1:], text, 0)]
+    yield out.logits[0, -1:]
     for at in range(0, len(text.output) - 1, width):
         block = text.output[at : min(at + width, len(text.output) - 1)]
         ids = torch.tensor([block], device=model.device)
         out = model(input_ids=ids, use_cache=True, **cached(model, out))
-        parts.append(_reduced(out.logits[0], text, at + 1))
-    return _joined(parts)
+        yield out.logits[0]
 
 
 def _joined(parts: Sequence[_Rows]) -> _Rows:

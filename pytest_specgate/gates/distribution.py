@@ -1,0 +1,157 @@
+"""Sampling exactness: that the candidate's tokens are drawn from the target's own distribution.
+
+Three scores of every token (see :mod:`pytest_specgate.chances`) deviate from what the target expects of them by zero on
+average. Bets against that (:mod:`pytest_specgate.stats.betting`) may be looked at whenever one likes; a shift up to
+:data:`MARGIN` is granted, which the rounding of 16 bits never reaches however many tokens are seen. A pass needs every
+score within :data:`CLEAR`. A token that the request forbids is proof by itself, and so is a text that comes again in
+another round against all odds. The reference arm's texts stand the same test first: they are plain draws, and where
+they fail, the scorer does not know how this engine draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pytest_specgate.chances import Drawn, Draws
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
+from pytest_specgate.gates.parts import unmeasured
+from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
+from pytest_specgate.stats.betting import Shift, Stake, shift, stake
+from pytest_specgate.stats.proportions import exact_limits
+from pytest_specgate.suite.cases import Gate
+
+#: A mean deviation that is granted before anything is called a fault.
+MARGIN = 0.005
+#: Every mean deviation must clearly be below this for a pass.
+CLEAR = 0.010
+#: Standard errors that a clear deviation stays below: wrong once in 20 times for one that lies right at the limit.
+SURE = 1.645
+
+_READING = {
+    ("draft", 1): "drafts are kept, or drawn again after a rejection, too often",
+    ("draft", -1): "drafts are kept too rarely, or what replaces them avoids them",
+    ("top1", 1): "the first choice is drawn too often, as at a lower temperature",
+    ("top1", -1): "the first choice is drawn too rarely, as at a higher temperature",
+    ("rank", 1): "likely tokens are drawn too often, as at a lower temperature",
+    ("rank", -1): "unlikely tokens are drawn too often, as at a higher temperature or without a filter",
+}
+
+
+def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
+    """The check of one gate. Raises NoVerdict where no text was scored, or the scorer is wrong about plain draws."""
+    found = _found(gate, samples, context)
+    _refuse_wrong_scorer(found, context)
+    shifts = {name: shift(one.deviations, one.variances) for name, one in found.candidate.scores.items()}
+    outcome, reason, needed = _judged(found, shifts, context)
+    value = _overlap(shifts)
+    required = gate.spec.limit.text if gate.spec.limit else ""
+    said = f"distribution fit: {_declared(found)}{reason}"
+    check = Check("limit", required, outcome, said, value, needed)
+    return Judged((check,), value, warnings=tuple(_notes(found)))
+
+
+def _found(gate: Gate, samples: Samples, context: JudgeContext) -> Draws:
+    if samples.greedy:
+        what = f"{gate.spec.metric} asks how tokens are drawn, and this case is greedy"
+        raise NoVerdict(what, "narrow the gate with 'scenarios', or give the scenario a temperature above 0")
+    if samples.draws is None or not samples.draws.candidate.tokens or not samples.draws.reference.tokens:
+        raise unmeasured(gate.spec.metric, context.engine, "remove the gate, or use an engine that scores drawn texts")
+    return samples.draws
+
+
+def _refuse_wrong_scorer(found: Draws, context: JudgeContext) -> None:
+    plain = found.reference
+    hint = "find out what the reference arm does to its scores that the scorer does not: processors, dtype, vocabulary"
+    if plain.repeated:
+        what = f"{context.engine}: the reference arm draws the same text again in another round ({plain.repeated[0]})"
+        raise NoVerdict(what, "let the engine draw by the request's seed, which is another in every round")
+    if plain.outside:
+        raise NoVerdict(f"{context.engine}: the control failed: the reference arm's {_forbidden(plain)}", hint)
+    bets = _bets(plain, MARGIN, context.alpha)
+    if bets.won_at is not None:
+        what = f"{context.engine}: the control failed: plain draws of the reference arm do not fit either"
+        raise NoVerdict(f"{what} ({_evidence(plain, bets)})", hint)
+
+
+def _bets(drawn: Drawn, margin: float, alpha: float) -> Stake:
+    return stake({name: one.deviations for name, one in drawn.scores.items()}, margin, alpha)
+
+
+def _judged(found: Draws, shifts: dict[str, Shift], context: JudgeContext) -> tuple[Outcome, str, str]:
+    """(outcome, what was found, what would decide)."""
+    drawn, margin, clear = found.candidate, found.max_tv or MARGIN, found.max_tv or CLEAR
+    if fault := _proof(found):
+        return Outcome.FAIL, fault, ""
+    bets = _bets(drawn, margin, context.alpha)
+    if bets.won_at is not None:
+        return Outcome.FAIL, _evidence(drawn, bets), ""
+    told = ", ".join(f"{name} {_points(one)}" for name, one in sorted(shifts.items()))
+    if all(abs(one.mean) + SURE * one.error <= clear for one in shifts.values()):
+        return Outcome.PASS, f"{drawn.tokens} tokens fit the target within {clear * 100:g} points ({told})", ""
+    needed = _needed(drawn.tokens, shifts, clear)
+    said = f"{drawn.tokens} tokens show no fault beyond doubt, and none of {clear * 100:g} points is excluded ({told})"
+    return Outcome.INCONCLUSIVE, f"{said}; {needed}", needed
+
+
+def _proof(found: Draws) -> str:
+    """What no draw from the target can do; empty if there is nothing."""
+    drawn = found.candidate
+    if drawn.repeated:
+        said = f"{len(drawn.repeated)} prompts get the same text again in another round, as if seeds were not honoured"
+        return f"{said} (first: {drawn.repeated[0]})"
+    if not drawn.outside:
+        return ""
+    if found.max_tv is not None and exact_limits(len(drawn.outside), drawn.tokens)[0] <= found.max_tv:
+        return ""
+    return _forbidden(drawn)
+
+
+def _forbidden(drawn: Drawn) -> str:
+    spot = drawn.outside[0]
+    where = f"{spot.prompt}, round {spot.round + 1}, output token {spot.position + 1} (id {spot.token})"
+    return f"{len(drawn.outside)} of {drawn.tokens} tokens are such as the request forbids: first {where}"
+
+
+def _evidence(drawn: Drawn, bets: Stake) -> str:
+    one = drawn.scores[bets.score]
+    seen = shift(one.deviations[: bets.peak_at], one.variances[: bets.peak_at])
+    odds = f"odds of {_power(bets.log_peak)} to 1 against draws from the target"
+    when = f"enough after {bets.won_at} of {drawn.tokens} tokens"
+    return f"{odds}, {when}: {_READING[bets.score, bets.sign]} ({bets.score} score {_points(seen)} points)"
+
+
+def _power(log: float) -> str:
+    return f"{math.exp(log):.3g}" if log < 30 else f"1e{log / math.log(10):.0f}"
+
+
+def _points(one: Shift) -> str:
+    return f"{one.mean * 100:+.2f} ± {one.error * 100:.2f}"
+
+
+def _needed(tokens: int, shifts: dict[str, Shift], clear: float) -> str:
+    rooms = [(clear - abs(one.mean), one.error) for one in shifts.values()]
+    if any(room <= 0 for room, _ in rooms):
+        return "more rounds would tell"
+    more = max(math.ceil(tokens * (SURE * error / room) ** 2) for room, error in rooms)
+    return f"about {max(more, tokens + 1)} tokens would decide (this run had {tokens})"
+
+
+def _overlap(shifts: dict[str, Shift]) -> Interval:
+    worst = max(shifts.values(), key=lambda one: abs(one.mean))
+    size, half = abs(worst.mean), SURE * worst.error
+    return Interval(1 - size, max(1 - size - half, 0.0), min(1 - size + half, 1.0))
+
+
+def _declared(found: Draws) -> str:
+    if found.max_tv is None:
+        return ""
+    return f"declared lossy (max_tv {found.max_tv:g}), so its effect is judged and not its exactness: "
+
+
+def _notes(found: Draws) -> Iterator[str]:
+    if "draft" not in found.candidate.scores:
+        said = "the draft could not be asked, so faults of what replaces a rejected draft, of the bonus token and of a"
+        yield f"{said} lenient accept rule stay next to invisible"
+    if found.max_tv is not None and found.candidate.outside:
+        yield f"declared lossy: {_forbidden(found.candidate)}"

@@ -1,0 +1,94 @@
+"""What ``distribution_fit`` is judged by: the scores of every token of both arms, in the order of the draws.
+
+Every round draws anew, so every text counts, a short one that comes twice as well; a text ends with its end-of-text
+token, included, for beyond it there is nothing to draw. The place of a token within its own chance is a random number
+of this reduction's own, the same at every reduction of the same measurement.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from pytest_specgate.chances import Chances, Drawn, Draws, Series, Spot
+from pytest_specgate.errors import InvalidTrace
+from pytest_specgate.records import Arm, Measurement, Pair, Trace
+from pytest_specgate.samples.blocks import trace_of
+from pytest_specgate.samples.choices import until_end
+
+#: A text that comes again against these odds was not drawn again.
+REPEATED = 1e-9
+
+_Scored = Mapping[tuple[str, tuple[int, ...]], Chances]
+#: Deviations and variances.
+_Columns = tuple[list[float], list[float]]
+
+
+def draws(measurement: Measurement) -> Draws | None:
+    """None where no text was scored. Raises InvalidTrace where one of several was not."""
+    if measurement.fit is None:
+        return None
+    scored = {(text.prompt, text.token_ids): text.chances for text in measurement.fit.texts}
+    candidate, reference = (_drawn(measurement, arm, scored) for arm in (Arm.CANDIDATE, Arm.REFERENCE))
+    return Draws(candidate, reference, measurement.fit.max_tv)
+
+
+def _drawn(measurement: Measurement, arm: Arm, scored: _Scored) -> Drawn:
+    parts = defaultdict[str, list[_Columns]](list)
+    outside: list[Spot] = []
+    tokens = 0
+    for pair in measurement.pairs:
+        trace = trace_of(pair, arm)
+        found, end = _chances(measurement, trace, scored), until_end(trace)
+        tokens += end
+        for name, columns in _scores(found, end, f"{pair.prompt}:{pair.round}:{arm.value}").items():
+            parts[name].append(columns)
+        outside += [Spot(pair.prompt, pair.round, at, trace.token_ids[at]) for at in found.outside if at < end]
+    series = {name: _series(columns) for name, columns in parts.items()}
+    complete = {name: one for name, one in series.items() if len(one.deviations) == tokens}
+    return Drawn(complete, tokens, tuple(outside), _repeated(measurement.pairs, arm, scored))
+
+
+def _chances(measurement: Measurement, trace: Trace, scored: _Scored) -> Chances:
+    found = scored.get((trace.prompt, trace.token_ids))
+    if found is None or len(found.chance) != trace.output_tokens:
+        what = f"{measurement.case}: {trace.prompt}: the {trace.arm.value} arm's text was not scored whole"
+        raise InvalidTrace(f"{what} — measure again")
+    return found
+
+
+def _scores(found: Chances, end: int, name: str) -> dict[str, _Columns]:
+    """Deviations and variances of the first ``end`` tokens, by score."""
+    places = random.Random(name)
+    columns = found.chance[:end], found.above[:end], found.highest[:end]
+    rows = [(chance, above, highest, places.random()) for chance, above, highest in zip(*columns)]
+    scores: dict[str, _Columns] = {
+        "top1": ([(above == 0) - top for _, above, top, _ in rows], [top * (1 - top) for _, _, top, _ in rows]),
+        "rank": ([0.5 - min(above + place * chance, 1.0) for chance, above, _, place in rows], [1 / 12] * end),
+    }
+    if found.draft is not None:
+        kept, overlap, square = (column[:end] for column in (found.draft.kept, found.draft.overlap, found.draft.square))
+        variances = [max(second - first**2, 0.0) for first, second in zip(overlap, square)]
+        scores["draft"] = ([one - mean for one, mean in zip(kept, overlap)], variances)
+    return scores
+
+
+def _series(columns: Sequence[_Columns]) -> Series:
+    deviations, variances = (tuple(x for one in several for x in one) for several in zip(*columns))
+    return Series(deviations, variances)
+
+
+def _repeated(pairs: tuple[Pair, ...], arm: Arm, scored: _Scored) -> tuple[str, ...]:
+    """Prompts that got a text again which the target would hardly ever draw twice."""
+    rounds = defaultdict[tuple[str, tuple[int, ...]], set[int]](set)
+    for pair in pairs:
+        rounds[pair.prompt, trace_of(pair, arm).token_ids].add(pair.round)
+    again = {key for key, several in rounds.items() if len(several) > 1}
+    most = math.log(REPEATED / max(len(pairs) ** 2, 1))
+    return tuple(dict.fromkeys(key[0] for key in rounds if key in again and _log_chance(scored[key]) < most))
+
+
+def _log_chance(found: Chances) -> float:
+    return math.fsum(math.log(max(chance, 1e-300)) for chance in found.chance)
