@@ -15,7 +15,7 @@ def trace_problems(trace: Trace) -> tuple[str, ...]:
     output · times never decrease · something was generated.
     """
     problems = []
-    if not trace.token_ids:
+    if not trace.output_tokens:
         problems.append("no output token")
     if not trace.chunks:
         problems.append("no chunk was delivered")

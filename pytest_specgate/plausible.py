@@ -63,13 +63,19 @@ def _prompts(prompts: Sequence[PromptSamples]) -> Iterator[Problem]:
 
 
 def _contradiction(counts: Counts) -> str:
-    """``0 <= accepted <= tested <= drafted`` and ``drafts <= rounds``, as in every trace."""
-    if not 0 <= counts.accepted <= counts.tested <= counts.drafted:
+    """``0 <= accepted <= tested <= drafted`` and ``drafts <= rounds``, as in every trace, of those that were told."""
+    in_order = _known(0, counts.accepted, counts.tested, counts.drafted)
+    if in_order != sorted(in_order):
         said = f"accepted {counts.accepted}, tested {counts.tested}, drafted {counts.drafted}"
         return f"{said} cannot be: each is at most the next, and none below 0"
-    if not 0 <= counts.drafts <= counts.rounds:
+    in_order = _known(0, counts.drafts, counts.rounds)
+    if in_order != sorted(in_order):
         return f"{counts.drafts} drafts in {counts.rounds} rounds cannot be"
     return ""
+
+
+def _known(*values: int | None) -> list[int]:
+    return [value for value in values if value is not None]
 
 
 def _series_value(path: Path, name: str, value: float) -> Iterator[Problem]:

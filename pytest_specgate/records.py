@@ -163,12 +163,44 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """Acceptance counters of one generation, the cut last round left out.
+
+    ``rounds`` counts target forwards after prefill; ``drafts`` those of them that proposed something. Where rounds are
+    not told one by one, the cut one is not left out, and what an engine's totals do not tell is None.
+    """
+
+    rounds: int | None
+    drafts: int | None
+    drafted: int | None
+    tested: int | None
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a server told of one generation, or of the ``together`` generations that ran side by side.
+
+    ``tokens`` counts the output where the server gives no token ids; ``counts`` are acceptance totals where it gives no
+    rounds, and stand in one trace of those that ran together. ``foreign`` is how many requests of others its counters
+    show meanwhile. ``notes`` are warnings.
+    """
+
+    tokens: int | None = None
+    counts: Counts | None = None
+    together: int = 1
+    foreign: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """One generation by one arm.
 
     ``rounds`` is None when the engine cannot tell rounds, and for a plain arm. ``prefill_tokens`` is the number of
     output tokens (0 or 1) that the prefill forward itself emitted. ``usage_tokens`` is the engine's own count of output
-    tokens. ``finish`` is ``eos``, ``stop`` or ``length``. ``spent`` is None where the engine does not look inside.
+    tokens. ``finish`` is ``eos``, ``stop`` or ``length``. ``token_ids`` is empty where a server tells none; what it
+    told instead stands in ``told``. ``spent`` is None where the engine does not look inside.
     """
 
     prompt: str
@@ -185,10 +217,13 @@ class Trace:
     max_tokens: int = 0
     eos_ids: tuple[int, ...] = ()
     spent: Spent | None = None
+    told: Told | None = None
 
     @property
     def output_tokens(self) -> int:
-        """Number of output token ids."""
+        """Number of output tokens: of ids, or as the server counted them."""
+        if not self.token_ids and self.told is not None:
+            return self.told.tokens or 0
         return len(self.token_ids)
 
     @property
@@ -275,6 +310,10 @@ class Place:
         return "-".join(part for part in kept.split("-") if part)
 
 
+#: The environment rule that sees the requests of others in a server's counters.
+OTHER_TRAFFIC = "other traffic"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What an environment rule saw: its name, whether it held, and the samples that show it.
@@ -314,20 +353,6 @@ class Measurement:
     apart: bool = False
     costs: Costs | None = None
     fit: Fit | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Acceptance counters of one generation, the cut last round left out of everything but ``all_*``.
-
-    ``rounds`` counts target forwards after prefill; ``drafts`` those of them that proposed something.
-    """
-
-    rounds: int
-    drafts: int
-    drafted: int
-    tested: int
-    accepted: int
 
 
 @dataclass(frozen=True, slots=True)

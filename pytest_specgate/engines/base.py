@@ -19,6 +19,9 @@ from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.model import EngineSpec
 
+#: How the ``device`` of an engine's subject begins where its decoders are servers: their hosts follow, joined by ``+``.
+SERVER_DEVICE = "server "
+
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:

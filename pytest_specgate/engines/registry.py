@@ -16,6 +16,7 @@ from pytest_specgate.units import did_you_mean
 GROUP = "specgate.engines"
 BUILT_IN = {
     "native": "pytest_specgate.engines.native:NativeEngine",
+    "openai": "pytest_specgate.engines.openai:OpenAIEngine",
     "scripted": "pytest_specgate.engines.scripted:ScriptedEngine",
     "transformers": "pytest_specgate.engines.transformers:TransformersEngine",
 }

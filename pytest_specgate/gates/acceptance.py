@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
 from pytest_specgate.gates.parts import half_shared, not_stored, shared, unmeasured
-from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
-from pytest_specgate.records import Check, Counts, Interval, Outcome, PromptSamples, Samples, Stored
+from pytest_specgate.gates.wording import Amount, all_undecided, drift_checks, limit_checks
+from pytest_specgate.records import OTHER_TRAFFIC, Check, Counts, Interval, Outcome, PromptSamples, Samples, Stored
 from pytest_specgate.stats import rates
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.suite.cases import Gate
@@ -26,7 +26,7 @@ class Ratio:
     """A metric as ``offset + Σ hits ÷ Σ trials``."""
 
     hits: Callable[[Counts], int]
-    trials: Callable[[Counts], int]
+    trials: Callable[[Counts], int | None]
     offset: float = 0.0
 
     def totals(self, prompts: Iterable[PromptSamples]) -> dict[str, tuple[float, float]]:
@@ -35,8 +35,13 @@ class Ratio:
         for prompt in prompts:
             hits, trials = found.get(prompt.cluster, (0.0, 0.0))
             hits += sum(self.hits(count) for count in prompt.counts)
-            found[prompt.cluster] = hits, trials + sum(self.trials(count) for count in prompt.counts)
+            found[prompt.cluster] = hits, trials + sum(self.trials(count) or 0 for count in prompt.counts)
         return found
+
+    def told(self, counts: Iterable[Counts]) -> bool:
+        """Whether there are counts, and all of them tell the trials."""
+        trials = [self.trials(count) for count in counts]
+        return bool(trials) and None not in trials
 
     def trials_of(self, prompts: Iterable[PromptSamples]) -> float:
         """Σ trials."""
@@ -63,6 +68,8 @@ RATIOS: Mapping[str, Ratio] = {
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one acceptance gate. Raises NoVerdict where nothing was counted, drafted or stored."""
     ratio = RATIOS[gate.spec.metric]
+    if not any(prompt.counts for prompt in samples.prompts) and (blurred := _blurred(gate, context)):
+        return Judged(blurred, None)
     value = _value(gate, ratio, samples, context)
     fixed = samples.greedy and all(map(_repeats_itself, samples.prompts))
     evidence = exact(value) if fixed else _clustered(gate, ratio, samples, context)
@@ -70,7 +77,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     before: float | None = None
     warnings: tuple[str, ...] = ()
     if stored is not None and gate.spec.compares:
-        both = [(now, old) for now, old in shared(samples, stored) if now.counts and old.counts]
+        both = [(now, old) for now, old in shared(samples, stored) if now.counts and ratio.told(old.counts)]
         before = ratio.value(old for _, old in both)
         if before is None:
             raise not_stored(gate, context)
@@ -84,17 +91,25 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     return Judged(checks, measured, None if before is None else Interval(before, before, before), warnings)
 
 
+def _blurred(gate: Gate, context: JudgeContext) -> tuple[Check, ...]:
+    """All demands undecided where the requests of others are in a server's counters, else nothing."""
+    for finding in context.findings:
+        if finding.rule == OTHER_TRAFFIC and not finding.held:
+            return all_undecided(gate, f"environment rule '{finding.rule}' did not hold: {finding.detail}")
+    return ()
+
+
 def _value(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) -> float:
     """The metric over all prompts. Raises NoVerdict where there is nothing to count."""
     counts = [count for prompt in samples.prompts for count in prompt.counts]
-    if not counts:
+    if not ratio.told(counts):
         hint = "remove the gate, or use an engine that tells its rounds"
         raise unmeasured(gate.spec.metric, context.engine, hint)
-    if not sum(count.rounds for count in counts):
+    if not any(count.rounds is None or count.rounds for count in counts):
         hint = "raise max_tokens: every round was the last one of its text"
         raise NoVerdict(f"{gate.spec.metric}: no whole round was counted", hint)
     value = ratio.value(samples.prompts)
-    if value is None or not sum(count.drafted for count in counts):
+    if value is None or not any(count.drafted is None or count.drafted for count in counts):
         raise NoVerdict(
             "nothing was drafted: speculation never engaged", "check the candidate's method and its settings"
         )

@@ -43,7 +43,7 @@ class Judged:
     """What a family found: its checks, what it measured, and what was stored, in the metric's own unit."""
 
     checks: tuple[Check, ...]
-    measured: Interval
+    measured: Interval | None
     baseline: Interval | None = None
     warnings: tuple[str, ...] = ()
 

@@ -70,7 +70,7 @@ def _parts(prompts: Iterable[PromptSamples], samples: Samples) -> _Parts:
 def _counted(prompts: Iterable[PromptSamples], samples: Samples) -> tuple[float, float]:
     """(accepted, tested) of the rounds that the slopes are of."""
     counts = [c for prompt in prompts for c in prompt.counts[: 1 if samples.greedy else None]]
-    return float(sum(c.accepted for c in counts)), float(sum(c.tested for c in counts))
+    return float(sum(c.accepted for c in counts)), float(sum(c.tested or 0 for c in counts))
 
 
 def _slope(parts: Iterable[tuple[float, float]]) -> float:

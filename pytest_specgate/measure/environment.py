@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from pytest_specgate.measure import gpu_rules as gpu
 from pytest_specgate.measure import machine_rules as machine
+from pytest_specgate.measure import server_rules as servers
 from pytest_specgate.measure import timing_rules as timing
 from pytest_specgate.measure.readings import Observed, Ruling
-from pytest_specgate.records import Finding
+from pytest_specgate.records import OTHER_TRAFFIC, Finding
 from pytest_specgate.stats.looks import LEAST_FRESH_STARTS
 
 #: The rule that no second chance mends: a repetition has as few rounds.
@@ -120,6 +121,13 @@ RULES: tuple[Rule, ...] = (
         "broken by any",
         "how many",
         machine.device_allocations,
+    ),
+    Rule(
+        OTHER_TRAFFIC,
+        "a server's own counters of requests and tokens, against what it was asked for and sent (kind openai)",
+        "broken by any request of others",
+        "how many, beside how many of ours",
+        servers.other_traffic,
     ),
     Rule(
         "clock steps",

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pytest_specgate.engines.base import SERVER_DEVICE
 from pytest_specgate.engines.store import cache_folder
 from pytest_specgate.errors import StoreError
 
 #: Between two words that a run waits.
 PATIENCE_SECONDS = 2.0
+_OURSELVES = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @contextmanager
 def alone_on(device: str, who: str, tell: Callable[[str], None]) -> Iterator[None]:
     """Have the device to ourselves, after any run that has it; ``who`` is then told again and again that it waits.
 
-    ``cuda`` and ``cuda:0`` are one device. Raises StoreError where the cache folder cannot be written.
+    ``cuda`` and ``cuda:0`` are one device. Servers have the hosts that they run on, and this machine's CPU is one of
+    them. Raises StoreError where the cache folder cannot be written.
     """
-    lock = FileLock(_file(device))
+    with ExitStack() as held:
+        for name in _names(device):
+            held.enter_context(_held(FileLock(_folder() / f"{name}.lock"), who, tell))
+        yield
+
+
+@contextmanager
+def _held(lock: FileLock, who: str, tell: Callable[[str], None]) -> Iterator[None]:
     waited = 0.0
     while not lock.is_locked:
         try:
@@ -35,12 +45,24 @@ def alone_on(device: str, who: str, tell: Callable[[str], None]) -> Iterator[Non
         lock.release()
 
 
-def _file(device: str) -> Path:
+def _names(device: str) -> list[str]:
+    """What is locked, always in the same order, so that no two runs wait for each other."""
+    if device.startswith(SERVER_DEVICE):
+        hosts = device.removeprefix(SERVER_DEVICE).split("+")
+        return sorted({"cpu" if host in _OURSELVES else f"host-{_plain(host)}" for host in hosts})
+    kind, _, index = device.partition(":")
+    return [f"{kind}-{index or 0}" if kind == "cuda" else kind]
+
+
+def _plain(host: str) -> str:
+    return "".join(c if c.isalnum() or c in ".-" else "_" for c in host)
+
+
+def _folder() -> Path:
     folder = cache_folder() / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = f"{folder}: cannot be made ({error.strerror})"
         raise StoreError(f"{what} — set SPECGATE_CACHE to a folder of yours") from error
-    kind, _, index = device.partition(":")
-    return folder / (f"{kind}-{index or 0}.lock" if kind == "cuda" else f"{kind}.lock")
+    return folder

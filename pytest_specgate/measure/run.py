@@ -7,6 +7,7 @@ and ends with none. It raises what engines raise; a trace that contradicts itsel
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -154,7 +155,14 @@ def _observe(
 
         pairs, warnings = _rounds(engine, case, replace(plan, budget_seconds=_left(plan, started)), findings)
         found = findings(pairs)
-    return pairs, found, (*warnings, *notes(found))
+    return pairs, found, (*warnings, *told(pairs), *notes(found))
+
+
+def told(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """What servers gave as warnings of their answers, each once with how many answers it is about."""
+    traces = [trace for pair in pairs for trace in (pair.reference, pair.candidate)]
+    counted = Counter(note for trace in traces if trace.told is not None for note in trace.told.notes)
+    return tuple(f"{note} ({count} of {len(traces)} answers)" for note, count in counted.items())
 
 
 def _rounds(

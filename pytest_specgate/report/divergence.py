@@ -13,6 +13,7 @@ from pytest_specgate.gates.exactness import is_tie, tolerance
 from pytest_specgate.logits import Divergence
 from pytest_specgate.records import Measurement, Pair, Trace
 from pytest_specgate.samples.choices import choices
+from pytest_specgate.samples.output import same_output
 
 AROUND = 60
 REAL = "real_divergence"
@@ -23,20 +24,30 @@ _Tokens = tuple[str, int | None, int | None]
 class Side:
     """One arm where the texts part: its token there (None where its output ends), and its text from there on.
 
-    ``logit`` is the target's for that token, None where it was not scored.
+    ``ids`` is whether the engine tells tokens at all. ``logit`` is the target's for that token, None where it was not
+    scored.
     """
 
     arm: str
     token: int | None
     text: str
+    ids: bool = True
     logit: float | None = None
+
+    @property
+    def found(self) -> str:
+        """What this arm has there, in words: its token, or that it ends or goes on with text alone."""
+        if self.token is not None:
+            return f"id {self.token}"
+        return "text" if self.text and not self.ids else "ends"
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
     """``number`` is the first differing output token from 1; ``common`` is the text just before it.
 
-    ``kind`` is ``numerical_tie`` or ``real_divergence``, empty where the texts were not scored.
+    ``kind`` is ``numerical_tie`` or ``real_divergence``, empty where the texts were not scored. Where a server tells no
+    token ids, ``unit`` says that characters were counted.
     """
 
     prompt: str
@@ -44,6 +55,7 @@ class Parting:
     common: str
     sides: tuple[Side, Side]
     kind: str = ""
+    unit: str = "output token"
 
 
 def partings(measurement: Measurement) -> Iterator[Parting]:
@@ -51,7 +63,7 @@ def partings(measurement: Measurement) -> Iterator[Parting]:
     seen: set[str] = set()
     kinds = _kinds(measurement)
     for pair in measurement.pairs:
-        if pair.prompt not in seen and pair.reference.token_ids != pair.candidate.token_ids:
+        if pair.prompt not in seen and not same_output(pair.reference, pair.candidate):
             seen.add(pair.prompt)
             found = _parting(pair)
             scored, kind = kinds.get((pair.prompt, found.sides[0].token, found.sides[1].token), (None, ""))
@@ -83,12 +95,15 @@ def _parting(pair: Pair) -> Parting:
     one, other = pair.reference, pair.candidate
     token, character = _common(one.token_ids, other.token_ids), _common(one.text, other.text)
     common = one.text[max(0, character - AROUND) : character]
-    return Parting(pair.prompt, token + 1, common, (_side(one, token, character), _side(other, token, character)))
+    sides = (_side(one, token, character), _side(other, token, character))
+    if not (one.token_ids and other.token_ids):
+        return Parting(pair.prompt, character + 1, common, sides, unit="character")
+    return Parting(pair.prompt, token + 1, common, sides)
 
 
 def _side(trace: Trace, token: int, character: int) -> Side:
-    found = trace.token_ids[token] if token < trace.output_tokens else None
-    return Side(trace.arm.value, found, trace.text[character : character + AROUND])
+    found = trace.token_ids[token] if token < len(trace.token_ids) else None
+    return Side(trace.arm.value, found, trace.text[character : character + AROUND], bool(trace.token_ids))
 
 
 def _common(one: Sequence[object], other: Sequence[object]) -> int:

@@ -55,8 +55,8 @@ def _divergence(measurement: Measurement) -> Iterator[tuple[int, str]]:
     if parting is None:
         return
     kind = f": {parting.kind}" if parting.kind else ""
-    yield 1, f"first divergence: {parting.prompt}, output token {parting.number}{kind}"
+    yield 1, f"first divergence: {parting.prompt}, {parting.unit} {parting.number}{kind}"
     for side in parting.sides:
-        found = "ends" if side.token is None else f"id {side.token}"
+        found = side.found
         found += "" if side.logit is None else f", logit {side.logit:.6g}"
         yield 2, f"{side.arm} ({found}): {parting.common}{side.text}"

@@ -64,11 +64,16 @@ class Suggestion:
 def per_round(samples: Samples) -> PerRound | None:
     """What a round did; None where the engine tells no rounds, or nothing was drafted."""
     counts = _counts(samples)
-    rounds = sum(c.rounds for c in counts)
-    if not rounds or not sum(c.drafts for c in counts):
+    rounds, drafts, drafted = (_sum(counts, name) for name in ("rounds", "drafts", "drafted"))
+    if not rounds or not drafts or drafted is None:
         return None
-    emitted = 1 + sum(c.accepted for c in counts) / rounds
-    return PerRound(emitted, sum(c.drafted for c in counts) / rounds, sum(c.drafts for c in counts) / rounds)
+    return PerRound(1 + sum(c.accepted for c in counts) / rounds, drafted / rounds, drafts / rounds)
+
+
+def _sum(counts: Sequence[Counts], name: str) -> int | None:
+    """Sum of a counter; None where one of them was not told."""
+    values = [getattr(count, name) for count in counts]
+    return None if None in values else sum(values)
 
 
 def decode_times(samples: Samples) -> dict[str, float]:
@@ -174,6 +179,8 @@ def conditional(samples: Samples) -> Estimate | None:
         # A greedy decoder repeats itself, so its rounds tell nothing twice.
         for one in prompt.counts[:1] if samples.greedy else prompt.counts:
             counted[0] += one.accepted
+            if one.tested is None:
+                return None
             counted[1] += one.tested
     hits, trials = sum(c[0] for c in clusters.values()), sum(c[1] for c in clusters.values())
     if not trials:

@@ -41,13 +41,16 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:
     series = {**speed.series(pairs), **latency.series(pairs), **output.series(pairs, wanted, greedy=greedy)}
     series |= acceptance.slopes(pairs)
-    ids = ",".join(map(str, pairs[0].candidate.token_ids))
+    first = pairs[0].candidate
+    said = ",".join(map(str, first.token_ids)) or first.text
+    # Counts of several texts that ran side by side are not known again by one of them.
+    alone = all(pair.candidate.told is None or pair.candidate.told.together == 1 for pair in pairs)
     return PromptSamples(
         prompt=name,
         cluster=pairs[0].cluster,
         series=series,
         counts=acceptance.counts(pairs),
-        digest=hashlib.sha256(ids.encode()).hexdigest()[:16],
+        digest=hashlib.sha256(said.encode()).hexdigest()[:16] if alone else "",
     )
 
 

@@ -16,10 +16,17 @@ WEIGHT = "acceptance_slope_weight"
 
 
 def counts(pairs: Sequence[Pair]) -> tuple[Counts, ...]:
-    """One entry per round of measuring; empty where the engine cannot tell rounds."""
-    if any(pair.candidate.rounds is None for pair in pairs):
+    """One entry per round of measuring; empty where the engine tells neither rounds nor totals."""
+    found = [_of(pair.candidate) for pair in pairs]
+    if any(count is None for count in found):
         return ()
-    return tuple(_count(pair.candidate.rounds or ()) for pair in pairs)
+    return tuple(count for count in found if count is not None)
+
+
+def _of(trace: Trace) -> Counts | None:
+    if trace.rounds is not None:
+        return _count(trace.rounds)
+    return trace.told.counts if trace.told is not None else None
 
 
 def slopes(pairs: Sequence[Pair]) -> dict[str, tuple[float, ...]]:

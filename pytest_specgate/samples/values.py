@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import fmean
 
 from pytest_specgate.metrics import METRICS, Family
@@ -33,12 +34,16 @@ def _slope(samples: Samples) -> dict[str, float]:
 
 
 def _acceptance(counts: list[Counts]) -> dict[str, float]:
-    drafted, tested = sum(c.drafted for c in counts), sum(c.tested for c in counts)
-    accepted, rounds = sum(c.accepted for c in counts), sum(c.rounds for c in counts)
-    if not (drafted and tested and rounds):
+    accepted, drafted = sum(c.accepted for c in counts), _sum(c.drafted for c in counts)
+    tested, rounds = _sum(c.tested for c in counts), _sum(c.rounds for c in counts)
+    if drafted == 0:
         return {}
-    return {
-        "acceptance_rate": accepted / drafted,
-        "conditional_acceptance": accepted / tested,
-        "acceptance_length": 1 + accepted / rounds,
-    }
+    found = {"acceptance_rate": drafted, "conditional_acceptance": tested, "acceptance_length": rounds}
+    offset = {"acceptance_length": 1}
+    return {name: offset.get(name, 0) + accepted / trials for name, trials in found.items() if trials}
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """None where one of them is unmeasured."""
+    known = list(values)
+    return None if None in known else sum(value or 0 for value in known)

@@ -30,6 +30,7 @@ from pytest_specgate.suite.quantities import (
     Whole,
 )
 from pytest_specgate.suite.sampling import SamplingSpec
+from pytest_specgate.suite.servers import ServerSpec
 
 FORMAT_VERSION = 1
 
@@ -149,7 +150,7 @@ class EngineSpec(Strict):
     """A set-up of target and candidate: which adapter runs it, and with what."""
 
     kind: str = Field(
-        "transformers", description='adapter: transformers, scripted, or "package.module:Class"'
+        "transformers", description='adapter: transformers, native, openai, scripted, or "package.module:Class"'
     )
     target: str | None = Field(
         None, description="target model: Hub id, local directory, GGUF file or pkg:// reference"
@@ -164,9 +165,23 @@ class EngineSpec(Strict):
     threads: Whole | None = Field(
         None, ge=1, description="CPU threads of both arms; default: all cores that the process may use"
     )
+    server: ServerSpec | None = Field(None, description="kind openai: the two servers, and how they are asked")
     options: dict[str, object] = Field(
         default_factory=dict, description="keyword arguments for a user's own adapter"
     )
+
+    @model_validator(mode="after")
+    def _served(self) -> EngineSpec:
+        if self.kind != "openai":
+            if self.server is not None:
+                raise ValueError("'server' is for servers behind HTTP — add 'kind: openai', or remove it")
+            return self
+        if self.server is None:
+            needed = "'server: {model: ..., reference: {url: ...}, candidate: {url: ...}}'"
+            raise ValueError(f"kind openai needs 'server' — add {needed}")
+        if idle := sorted(self.model_fields_set - {"kind", "server"}):
+            raise ValueError(f"kind openai takes no {idle[0]!r} — remove it: a server is started with its own settings")
+        return self
 
 
 class Prompts(Strict):

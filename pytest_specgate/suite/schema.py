@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pytest_specgate.suite.model import Candidate, Prompts, ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.servers import ArmServer, ServerSpec
 
 Schema = dict[str, Any]
 
@@ -31,7 +32,7 @@ def json_schema() -> Schema:
         "anyOf": [{"type": "string", "minLength": 1}, {"$ref": "#/$defs/Prompts"}],
         **{key: value for key, value in prompts.items() if key not in ("$ref", "allOf")},
     }
-    for model in (Candidate, ScenarioSpec, Prompts):
+    for model in (Candidate, ScenarioSpec, Prompts, ServerSpec, ArmServer):
         definitions[model.__name__].pop("required")
     _tidy(schema)
     return {
@@ -52,7 +53,9 @@ def _close(mapping: Schema, bounds: Mapping[str, int] = MappingProxyType({})) ->
 
 def _complete() -> Schema:
     """What a suite without a base must have; not said in the parts, for a child may override half a part."""
-    candidate = {"properties": {"candidate": {"required": _required(Candidate)}}}
+    arm = {"required": _required(ArmServer)}
+    server = {"required": _required(ServerSpec), "properties": {"reference": arm, "candidate": arm}}
+    engine = {"properties": {"candidate": {"required": _required(Candidate)}, "server": server}}
     scenario = {
         "required": _required(ScenarioSpec),
         "properties": {"prompts": {"required": _required(Prompts)}},
@@ -60,7 +63,7 @@ def _complete() -> Schema:
     return {
         "required": _required(SuiteSpec),
         "properties": {
-            "engines": {"additionalProperties": candidate},
+            "engines": {"additionalProperties": engine},
             "scenarios": {"additionalProperties": scenario},
         },
     }

@@ -1,6 +1,6 @@
 """``${env:NAME}`` in suites: models and servers may be named by the environment, nothing else may.
 
-It is replaced in ``target``, ``draft`` and ``options`` of an engine, after YAML is read, so a value cannot
+It is replaced in ``target``, ``draft``, ``options`` and ``server`` of an engine, after YAML is read, so a value cannot
 become structure. ``$${`` stands for a literal ``${``. A variable that is unset or empty is an error: a run
 against a half-written address would measure something else. Messages name the variable and never show its
 value.
@@ -15,7 +15,7 @@ from pytest_specgate.errors import SuiteError
 from pytest_specgate.suite.nodes import Mapping, Node, Scalar, Sequence
 
 _PATTERN = re.compile(r"\$\$\{|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
-_PLACES = re.compile(r"engines/[^/]+/(target|options/.*|candidate/(draft|options/.*))")
+_PLACES = re.compile(r"engines/[^/]+/(target|options/.*|candidate/(draft|options/.*)|server/.*)")
 
 
 def substitute(tree: Mapping, environ: Environment[str, str]) -> Mapping:
@@ -42,7 +42,7 @@ def _scalar(node: Scalar, path: str, environ: Environment[str, str]) -> Scalar:
     if not _PLACES.fullmatch(path):
         if "${env:" in node.text.replace("$${", ""):
             raise SuiteError(
-                node.location, "'${env:…}' is not replaced here", "use it in target, draft or options only"
+                node.location, "'${env:…}' is not replaced here", "use it in target, draft, options or server only"
             )
         return Scalar(str(node.value).replace("$${env:", "${env:"), node.text, node.location)
 

@@ -83,7 +83,7 @@ AT_TOP = [
     ),
     (
         "description: '${env:HOME}'",
-        "2:14: '${env:…}' is not replaced here — use it in target, draft or options only",
+        "2:14: '${env:…}' is not replaced here — use it in target, draft, options or server only",
     ),
     ("name: a b", f"2:7: 'name' cannot be 'a b' — {NAMES}"),
     ("name: " + 61 * "a", "2:7: 'name' is too long (61) — it takes at most 60 characters"),
@@ -163,7 +163,7 @@ IN_ENGINE = [
         "target: some/model",
         "taget: x",
         "3:10: unknown key 'taget'; did you mean 'target'? — "
-        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, options",
+        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, server, options",
     ),
     (
         "method: prompt_lookup",

@@ -26,6 +26,9 @@ engines:
     target: m
     candidate: {method: draft_model, draft: d, num_draft_tokens: 4, options: {anything: [1, {a: b}]}}
   plain: {kind: "my_package.decoder:Mine"}
+  served:
+    kind: openai
+    server: {model: smol, reference: {url: "http://127.0.0.1:1"}, candidate: {url: "https://host/v1", model: fast}}
 scenarios:
   chat: {category: chat, prompts: p.jsonl, sampling: [{}, {temperature: 0.7, name: warm}], concurrency: [1, 8]}
   qa: {category: qa, prompts: {file: p.jsonl, limit: 3, only: [a]}, engines: [tiny], stop: ["x"]}
@@ -89,6 +92,8 @@ ACCEPTED: list[Change] = [
     setting("tier", to="nightly"),
     setting("scenarios", "chat", "sampling", to=[{"logit_bias": {"0": -100, "151643": 2.5}, "bad_words": ["x y"]}]),
     setting("scenarios", "chat", "sampling", to=[{"repetition_penalty": None, "min_p": 0.1, "min_tokens": 4}]),
+    setting("engines", "served", "server", "timeout", to="30 s"),
+    setting("engines", "served", "server", "place", to={"device": "NVIDIA H200", "count": 8}),
     setting("extends", to=None),
 ]
 REFUSED: list[Change] = [
@@ -104,6 +109,11 @@ REFUSED: list[Change] = [
     setting("engines", "tiny", "candidate", "method", to="magic"),
     setting("engines", "tiny", "candidate", "num_draft_tokens", to="4"),
     lambda suite: suite["engines"]["tiny"]["candidate"].pop("method"),
+    lambda suite: suite["engines"]["served"]["server"].pop("model"),
+    lambda suite: suite["engines"]["served"]["server"]["candidate"].pop("url"),
+    setting("engines", "served", "server", "dialect", to="ollama"),
+    setting("engines", "served", "server", "timeout", to="soon"),
+    setting("engines", "served", "server", "api_key", to="sk-1"),
     setting("requires", "memory", to="40 GB/s"),
     setting("requires", "memory", to="lots"),
     setting("requires", "package", to=5),

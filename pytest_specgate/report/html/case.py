@@ -122,7 +122,8 @@ def _divergence(taken: Measurement) -> Markup:
 
 def _parting(parting: Parting) -> tuple[Markup | str, ...]:
     sides = (_side(parting.common, side, mark) for side, mark in zip(parting.sides, ("del", "ins")))
-    return (parting.prompt, str(parting.number), _gap(parting), *sides)
+    where = str(parting.number) if parting.unit == "output token" else f"{parting.unit} {parting.number}"
+    return (parting.prompt, where, _gap(parting), *sides)
 
 
 def _gap(parting: Parting) -> str:
@@ -136,7 +137,7 @@ def _gap(parting: Parting) -> str:
 
 def _side(common: str, side: Side, mark: str) -> Markup:
     """What both arms said, then what this one said in its own way."""
-    said = "ends" if side.token is None else f"id {side.token}"
+    said = side.found
     said += "" if side.logit is None else f", logit {side.logit:.6g}"
     own = tag(mark, model_text(side.text)) if side.text else EMPTY
     return joined([model_text(common), own, " ", tag("small", f"({said})")])

@@ -1,0 +1,222 @@
+"""The ``openai`` engine: two servers behind the OpenAI protocol, one for each arm.
+
+Nothing is generated here: the decoder under test is the server, on whatever machines it runs. Each call sends its
+requests side by side and waits for all (closed loop at the case's concurrency). What a server does not tell is
+unmeasured. Importing this module loads no HTTP library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
+from pytest_specgate.engines.serving.failures import EXTRA, Failure
+from pytest_specgate.errors import EngineError, MissingPackage
+from pytest_specgate.masking import MASK
+from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.suite.servers import ArmServer, ServerSpec
+from pytest_specgate.units import did_you_mean
+
+if TYPE_CHECKING:
+    from pytest_specgate.engines.serving.client import Client
+    from pytest_specgate.engines.serving.counters import Seen
+    from pytest_specgate.engines.serving.dialects import Dialect, Probe
+    from pytest_specgate.engines.serving.loop import LoopThread
+    from pytest_specgate.engines.serving.traces import Heard
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that answered: its arm, address and model, its software, and what it said of itself."""
+
+    arm: Arm
+    url: str
+    model: str
+    dialect: Dialect
+    probe: Probe
+
+    @property
+    def software(self) -> str:
+        """``vLLM 0.32.0``."""
+        return f"{self.dialect.shown} {self.dialect.version(self.probe)}".strip()
+
+
+class OpenAIEngine:
+    """The engine protocol over two servers."""
+
+    capabilities: frozenset[Capability] = frozenset({Capability.BATCH, Capability.SEEDS, Capability.STREAMING})
+
+    def __init__(self, context: EngineContext) -> None:
+        if context.spec.server is None:
+            raise EngineError(context.name, "no servers", "add 'server: {model: ..., reference: ..., candidate: ...}'")
+        self._context, self._name = context, context.name
+        self._spec: ServerSpec = context.spec.server
+        self._servers: dict[Arm, Server] = {}
+        self._loop: LoopThread | None = None
+        self._client: Client | None = None
+        self._secret = ""
+        self._tokens_of: Callable[[str], int] | None = None
+
+    # --- life --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Ask both servers who they are; nothing is generated yet. Raises EngineError, MissingPackage."""
+        _require_library(self._name)
+        from pytest_specgate.engines.serving.client import Client
+        from pytest_specgate.engines.serving.loop import LoopThread
+
+        self._secret = self._key()
+        if self._spec.tokenizer:
+            self._tokens_of = _counter(self._context, self._spec.tokenizer)
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        if self._secret:
+            headers["Authorization"] = f"Bearer {self._secret}"
+        self._loop, self._client = LoopThread(), Client(headers)
+        self._loop.run(self._client.open())
+        for arm in self._context.arms:
+            self._servers[arm] = self._meet(arm)
+
+    def check(self, concurrency: int, greedy: bool) -> None:
+        """Accept any case: how many requests a server takes at once is its own affair, and is measured."""
+
+    def close(self) -> None:
+        """Close all connections; the servers are left as they are."""
+        if self._loop is None:
+            return
+        if self._client is not None:
+            self._loop.run(self._client.close())
+        self._loop.close()
+        self._loop = self._client = None
+        self._servers.clear()
+
+    # --- work --------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        """Return one trace per request, all sent at once. Raises EngineError."""
+        from pytest_specgate.engines.serving.traces import drafted, traces
+
+        server = self._server(arm)
+        with self._telling(server.arm, server.url):
+            heard, seen = self._ask(requests, server)
+            if arm is Arm.REFERENCE and (count := drafted(heard, server.dialect, seen)):
+                what = f"speculates too ({count} tokens drafted), though it is the reference arm's"
+                raise Failure(what, "start it without speculation, or swap the two servers")
+            return traces(heard, arm, server.dialect, seen)
+
+    def _ask(self, requests: Sequence[Request], server: Server) -> tuple[list[Heard], Seen]:
+        from pytest_specgate.engines.serving import counters, wire
+        from pytest_specgate.engines.serving.client import Post
+        from pytest_specgate.engines.serving.traces import hear
+
+        loop, client = self._connected()
+        url, spec = server.url + wire.PATHS[self._spec.endpoint], self._spec
+        bodies = [wire.encode(request, spec, server.model, server.dialect) for request in requests]
+        posts = [Post(url, body, r.max_tokens, spec.timeout, server.model) for body, r in zip(bodies, requests)]
+        before = loop.run(counters.look(client, server.url, server.dialect))
+        exchanges = loop.run(client.ask(posts))
+        heard = [hear(request, exchange, self._tokens_of) for request, exchange in zip(requests, exchanges)]
+        tokens = sum(one.counted.tokens for one in heard)
+        asked = counters.Asked(server.url, server.dialect, len(heard), tokens)
+        return heard, loop.run(counters.look_after(client, asked, before))
+
+    # --- facts -------------------------------------------------------------------------------------------
+
+    def memory(self, arms: Sequence[Arm]) -> MemoryReading:
+        """Refuse: a server's memory is that of other processes, maybe of other machines. Raises EngineError."""
+        names = " and ".join(arm.value for arm in arms)
+        what = f"the memory of the {names} server cannot be measured over HTTP"
+        raise EngineError(self._name, what, "remove the memory gates of this engine")
+
+    def place(self) -> Place:
+        """Return what the suite says that the servers run on, else the candidate server's host and software."""
+        if self._spec.place is not None:
+            return Place(self._spec.place.device, self._spec.place.count, self._spec.place.dtype)
+        server = list(self._met().values())[-1]
+        return Place(f"{urlsplit(server.url).hostname} {server.dialect.name}", 1, "served")
+
+    def workload(self) -> Mapping[str, str]:
+        """Return the model's name as it is served, and how it is asked: a server tells no content of weights."""
+        found = {"target": self._spec.model, "endpoint": self._spec.endpoint}
+        return found | ({"body": json.dumps(self._spec.body, sort_keys=True)} if self._spec.body else {})
+
+    def subject(self) -> Mapping[str, str]:
+        """Return both servers' software, version and what else they tell of themselves."""
+        servers = self._met().values()
+        hosts = sorted({urlsplit(server.url).hostname or "" for server in servers})
+        found = {"engine": "openai", "device": SERVER_DEVICE + "+".join(hosts)}
+        for server in servers:
+            prefix = server.arm.value
+            facts = server.dialect.facts(server.probe)
+            found |= {f"{prefix}_server": server.software, **{f"{prefix}_{key}": facts[key] for key in facts}}
+        return found
+
+    # --- how ---------------------------------------------------------------------------------------------
+
+    def _meet(self, arm: Arm) -> Server:
+        from pytest_specgate.engines.serving import dialects
+
+        loop, client = self._connected()
+        spec: ArmServer = getattr(self._spec, arm.value)
+        model = spec.model or self._spec.model
+        with self._telling(arm, spec.url):
+            probe = dialects.Probe(loop.run(client.pages(spec.url, dialects.PAGES)))
+            named = self._spec.dialect
+            dialect = dialects.recognise(probe) if named == "auto" else dialects.DIALECTS[named]
+            if dialect.checks_model and probe.models and model not in probe.models:
+                what = f"serves no model {model!r}{did_you_mean(model, probe.models)}"
+                raise Failure(what, f"it serves {', '.join(probe.models)}: correct 'model'")
+        return Server(arm, spec.url, model, dialect, probe)
+
+    @contextmanager
+    def _telling(self, arm: Arm, url: str) -> Iterator[None]:
+        """Say in the engine's name what failed between us and a server; the key of the API is in no message."""
+        try:
+            yield
+        except Failure as failure:
+            what = f"{arm.value} server {url} {failure.what}"
+            raise EngineError(self._name, self._hide(what), self._hide(failure.hint)) from None
+
+    def _hide(self, text: str) -> str:
+        return text.replace(self._secret, MASK) if self._secret else text
+
+    def _key(self) -> str:
+        """The key of the API; empty where the suite names none. Raises EngineError where its variable is not set."""
+        name = self._spec.api_key_env
+        key = os.environ.get(name, "").strip() if name else ""
+        if name and not key:
+            raise EngineError(self._name, f"environment variable {name} is not set", "set it to the servers' API key")
+        return key
+
+    def _connected(self) -> tuple[LoopThread, Client]:
+        if self._loop is None or self._client is None:
+            raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
+        return self._loop, self._client
+
+    def _met(self) -> Mapping[Arm, Server]:
+        self._connected()
+        return self._servers
+
+    def _server(self, arm: Arm) -> Server:
+        if arm not in self._met():
+            raise EngineError(self._name, f"the {arm.value} arm was not prepared", "name it in the context's arms")
+        return self._servers[arm]
+
+
+def _require_library(engine: str) -> None:
+    try:
+        import aiohttp  # noqa: F401 - asked for here, so that the message is one of ours
+    except ImportError:
+        raise MissingPackage(engine, "kind openai needs the package aiohttp, which is not installed", EXTRA) from None
+
+
+def _counter(context: EngineContext, reference: str) -> Callable[[str], int]:
+    """A function that counts the tokens of a text as this tokenizer cuts it. Raises EngineError."""
+    from pytest_specgate.engines.hf.tokens import token_counter
+
+    return token_counter(context, reference)

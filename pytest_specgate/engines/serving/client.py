@@ -1,0 +1,214 @@
+"""The HTTP client: sends requests side by side, and stamps what arrives.
+
+While answers come in, nothing is done but to read and to stamp: events are found and parsed afterwards, so that one
+stream's parsing does not delay another's time. Read are bytes as they arrive; a stream that stays silent, or never
+ends, is ended. Connections are kept, so a measured request does not open one. Built and used on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_specgate.engines.serving import failures
+from pytest_specgate.engines.serving.failures import Failure
+
+if TYPE_CHECKING:
+    import aiohttp
+
+#: Times that a request is sent where the server says that it is busy, and the longest wait that it may ask for.
+MOST_TRIES = 4
+LONGEST_WAIT = 30.0
+#: Seconds for a connection, and for a page that a server has of itself.
+CONNECT_SECONDS = 10.0
+PAGE_SECONDS = 10.0
+#: Bytes and events of a stream, at most: generous for each token, so that only one without an end meets them.
+BYTES_PER_TOKEN, EVENTS_PER_TOKEN, ALLOWANCE = 16_384, 4, 1_024
+#: Seconds to wait for the end of a body whose stream has ended: a connection that is read to its end can be kept.
+LINGER = 0.5
+_DONE = (b"data: [DONE]", b"data:[DONE]")
+_TAIL = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A request to send: where, what, how many tokens it may bring, the longest silence in seconds."""
+
+    url: str
+    body: bytes
+    max_tokens: int
+    silence: float
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What came back: when it was sent, every read with its time, how often the server asked to wait before."""
+
+    submit_ns: int
+    reads: tuple[tuple[int, bytes], ...]
+    waits: int = 0
+
+
+class Client:
+    """Keeps connections to all servers of an engine. ``headers`` go with every request."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = dict(headers)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Make the session; needs a running loop."""
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            headers=self._headers,
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=300),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            read_bufsize=2**18,
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def pages(self, base: str, pages: Sequence[str]) -> dict[str, Any]:
+        """The pages that the server has: JSON where they are, else text. Raises Failure where it cannot be reached."""
+        found = await asyncio.gather(*(self._page(base + page) for page in pages))
+        return {page: content for page, content in zip(pages, found) if content is not None}
+
+    async def text(self, url: str) -> str | None:
+        """A page as text; None where there is none. Raises Failure where the server cannot be reached."""
+        found = await self._get(url)
+        return found[1] if found is not None else None
+
+    async def _page(self, url: str) -> Any:
+        found = await self._get(url)
+        if found is None:
+            return None
+        try:
+            return json.loads(found[1])
+        except ValueError:
+            return found[1]
+
+    async def _get(self, url: str) -> tuple[int, str] | None:
+        import aiohttp
+
+        try:
+            limit = aiohttp.ClientTimeout(total=PAGE_SECONDS, sock_connect=CONNECT_SECONDS)
+            async with self._opened().get(url, timeout=limit, allow_redirects=False) as response:
+                if response.status in (401, 403):
+                    raise failures.of_status(response.status, await _said(response), "")
+                return (200, await response.text()) if response.status == 200 else None
+        except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, UnicodeDecodeError):
+            return None  # a page that is no page; the server is there
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            if isinstance(error, asyncio.TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+                return None
+            raise failures.of_error(error, PAGE_SECONDS) or error from None
+
+    async def ask(self, posts: Sequence[Post]) -> list[Exchange]:
+        """Send all at once; the answers in order. Raises the first Failure, the others then being given up."""
+        tasks = [asyncio.ensure_future(self._exchange(post)) for post in posts]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _exchange(self, post: Post) -> Exchange:
+        for sent in range(1, MOST_TRIES + 1):
+            found = await self._try(post, sent)
+            if isinstance(found, Exchange):
+                return found
+            await asyncio.sleep(found)
+        raise AssertionError  # the last try returns or raises
+
+    async def _try(self, post: Post, sent: int) -> Exchange | float:
+        """An exchange, or the seconds to wait before the next try. Raises Failure."""
+        import aiohttp
+
+        reads: list[tuple[int, bytes]] = []
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=post.silence)
+        submit = time.perf_counter_ns()
+        try:
+            async with self._opened().post(post.url, data=post.body, timeout=limit, allow_redirects=False) as response:
+                if response.status in (429, 503) and sent < MOST_TRIES and (wait := _wait(response)) is not None:
+                    return wait
+                if response.status != 200:
+                    raise failures.of_status(response.status, await _said(response), post.model)
+                if response.content_type != "text/event-stream":
+                    raise failures.no_stream(response.content_type, await _said(response))
+                await _read(response.content, post, reads)
+        except aiohttp.ServerDisconnectedError:
+            if sent == 1 and not reads:
+                return 0.0  # a kept connection that the server had closed meanwhile
+            raise failures.cut_short(bool(reads)) from None
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            raise failures.of_error(error, post.silence, tokens_seen=bool(reads)) or error from None
+        return Exchange(submit, tuple(reads), sent - 1)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise Failure("is not connected to", "call start() before, and not after close()")
+        return self._session
+
+
+async def _read(content: Any, post: Post, reads: list[tuple[int, bytes]]) -> None:
+    """Read to the stream's end into ``reads``."""
+    most_bytes = (post.max_tokens + ALLOWANCE) * BYTES_PER_TOKEN
+    most_events = (post.max_tokens + ALLOWANCE) * EVENTS_PER_TOKEN
+    silence_ns, tail = int(post.silence * 1e9), b""
+    size, seen, last_event = 0, 0, time.perf_counter_ns()
+    while data := await content.readany():
+        now = time.perf_counter_ns()
+        reads.append((now, data))
+        joined = tail + data
+        size += len(data)
+        if found := joined.count(b"data:"):
+            seen, last_event = seen + found, now
+        elif now - last_event > silence_ns:
+            raise failures.silent(post.silence)
+        if size > most_bytes or seen > most_events:
+            raise failures.endless(post.max_tokens)
+        if any(done in joined for done in _DONE):
+            await _linger(content)
+            return
+        tail = joined[-_TAIL:]
+
+
+async def _linger(content: Any) -> None:
+    try:
+        while await asyncio.wait_for(content.readany(), LINGER):
+            pass
+    except asyncio.TimeoutError:
+        pass
+
+
+def _wait(response: Any) -> float | None:
+    """Seconds that a busy server asks to wait; None where it does not say, or too many."""
+    try:
+        seconds = float(response.headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= LONGEST_WAIT else None
+
+
+async def _said(response: Any) -> str:
+    """The beginning of an answer's body, and of an OpenAI error its message."""
+    raw = (await response.content.read(4096)).decode("utf-8", errors="replace")
+    try:
+        data = json.loads(raw)
+    except ValueError:
+        return str(raw)
+    error = data.get("error", data) if isinstance(data, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or raw)

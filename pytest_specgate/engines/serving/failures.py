@@ -1,0 +1,94 @@
+"""What can go wrong between us and a server, each in one sentence with what to do."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Any
+
+from pytest_specgate.engines.serving.stream import quoted
+
+EXTRA = "pip install 'pytest-specgate[http]'"
+_LOOK = "look at the server's log"
+
+
+class Failure(Exception):
+    """A request or a server failed; ``what`` and ``hint`` are the halves of the message."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"{what} — {hint}")
+        self.what = what
+        self.hint = hint
+
+
+def no_stream(content_type: str, text: str) -> Failure:
+    """The answer is of another kind than a stream of events."""
+    said = f": {quoted(text)}" if text.strip() else ""
+    what = f"answers with {content_type or 'no content type'} where a stream of events was asked for{said}"
+    return Failure(what, "check that 'url' is that of an OpenAI-compatible server, without a path of its own")
+
+
+def cut_short(tokens_seen: bool) -> Failure:
+    """The connection ended before the answer did."""
+    when = "in mid-answer" if tokens_seen else "before the first token"
+    return Failure(f"closed the connection {when}", f"{_LOOK}: it may have died or run out of memory")
+
+
+def silent(seconds: float) -> Failure:
+    """No token came for too long."""
+    return Failure(f"sent no token for {seconds:g} s", f"{_LOOK}, or raise 'timeout'")
+
+
+def endless(max_tokens: int) -> Failure:
+    """The stream goes on and on."""
+    return Failure(f"goes on far beyond its budget of {max_tokens} tokens", f"{_LOOK}: it does not keep max_tokens")
+
+
+def of_status(status: int, text: str, model: str) -> Failure:
+    """An answer that is no success."""
+    said = f": {quoted(text)}" if text.strip() else ""
+    what = f"refuses the request with status {status}{said}"
+    if status in (401, 403):
+        return Failure(what, "name the variable that holds the key with 'api_key_env', and check the key")
+    if status == 404:
+        return Failure(what, f"check that it serves a model named {model!r}, and 'url' and 'endpoint'")
+    if status in (400, 422):
+        return Failure(what, "check the scenario's sampling and 'body', and name the server's software with 'dialect'")
+    if status in (429, 503):
+        return Failure(what, "lower the scenario's concurrency, or wait until the server is free")
+    if 300 <= status < 400:
+        return Failure(what, "give the address that it redirects to")
+    return Failure(what, _LOOK)
+
+
+def of_error(error: BaseException, seconds: float, *, tokens_seen: bool = False) -> Failure | None:
+    """The failure that an exception of the HTTP library is; None if it is none of its."""
+    import aiohttp
+
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
+        return _tls(error)
+    if isinstance(error, aiohttp.ServerTimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+        return silent(seconds)
+    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
+        return Failure(f"cannot be reached ({_reason(error)})", "start the server, or correct 'url'")
+    if isinstance(error, (aiohttp.ClientPayloadError, aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, OSError)):
+        return cut_short(tokens_seen)
+    if isinstance(error, aiohttp.ClientError):
+        return Failure(f"does not speak HTTP as it should ({_reason(error)})", "check 'url'")
+    return None
+
+
+def _tls(error: BaseException) -> Failure:
+    certificate = getattr(error, "certificate_error", error)
+    reason = getattr(certificate, "verify_message", "") or _reason(error)
+    what = f"TLS failed ({reason})"
+    return Failure(what, "trust its certificate with the environment variable SSL_CERT_FILE, or correct 'url'")
+
+
+def _reason(error: Any) -> str:
+    cause = getattr(error, "os_error", None) or error
+    number = getattr(cause, "errno", None)
+    said = os.strerror(number) if isinstance(number, int) and number > 0 else str(cause)
+    return quoted(said or type(cause).__name__)

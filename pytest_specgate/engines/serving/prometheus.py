@@ -1,0 +1,49 @@
+"""The text format of Prometheus, as far as counters need it: every series of a name added up over engines and ranks.
+
+``_created`` series are times and have a name of their own, so they are never added to a counter.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_LINE = re.compile(r'^([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)')
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All samples of a page: name → list of (labels, value)."""
+
+    samples: Mapping[str, list[tuple[Mapping[str, str], float]]]
+
+    def total(self, name: str) -> int | None:
+        """Sum over all series of a counter; None where the page has none, for absent is not zero."""
+        found = self.samples.get(name)
+        return None if found is None else round(sum(value for _, value in found))
+
+    def by(self, name: str, label: str) -> tuple[int, ...]:
+        """Sums by a label that numbers from 0, in order; empty where there is none."""
+        sums: dict[int, float] = {}
+        for labels, value in self.samples.get(name, ()):
+            if (number := labels.get(label, "")).isdigit():
+                sums[int(number)] = sums.get(int(number), 0.0) + value
+        return tuple(round(sums.get(i, 0.0)) for i in range(max(sums) + 1)) if sums else ()
+
+
+def parse(page: str) -> Series:
+    """Read a page; lines that are no finite samples are skipped."""
+    samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    for line in page.splitlines():
+        if line.startswith("#") or not (match := _LINE.match(line)):
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            samples.setdefault(match[1], []).append((dict(_LABEL.findall(match[2] or "")), value))
+    return Series(samples)

@@ -1,0 +1,191 @@
+"""Events → an answer: what each delta carried and when, how it ended, and what the server said of it besides.
+
+The stream of chat and of text completions is read alike. Nothing is counted here, and nothing guessed: a delta is
+*real* if a caller sees something of it (text, reasoning, a tool call), and what a server leaves out stays None.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_specgate.engines.serving.sse import DONE, Event
+
+#: Longest part of a server's own words that a message quotes.
+QUOTED = 300
+
+
+class BadStream(Exception):
+    """The stream says something that is no answer; ``what`` is for the message."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One event of an answer; ``total`` is the number of output tokens up to here where the server keeps telling it."""
+
+    t_ns: int
+    content: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    ids: tuple[int, ...] = ()
+    total: int | None = None
+    last: bool = False
+
+    @property
+    def real(self) -> bool:
+        """Whether a token reached the caller: a role, or an empty text, is none."""
+        return bool(self.content or self.reasoning or self.tool)
+
+    @property
+    def text(self) -> str:
+        """Everything that it says."""
+        return self.reasoning + self.content + self.tool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer. ``completion_tokens`` is the usage at its end; ``said`` merges the events' other top-level keys.
+
+    ``stop`` is the stop string that ended it, where the server tells; ``whole`` is whether an end was announced.
+    """
+
+    submit_ns: int
+    deltas: tuple[Delta, ...]
+    finish: str = ""
+    stop: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    said: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+
+    @property
+    def text(self) -> str:
+        """Reasoning, text and tool calls in the order in which they came."""
+        return "".join(delta.text for delta in self.deltas)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The token ids that the server gave."""
+        return tuple(token for delta in self.deltas for token in delta.ids)
+
+
+def read(submit_ns: int, events: Iterable[Event]) -> Answer:
+    """The answer that these events are. Raises BadStream for an error event and for what is no JSON object."""
+    reader = _Reader(submit_ns)
+    for event in events:
+        if event.data == DONE:
+            reader.done = True
+            break
+        reader.take(event)
+    return reader.answer()
+
+
+@dataclass(slots=True)
+class _Reader:
+    submit_ns: int
+    deltas: list[Delta] = field(default_factory=list)
+    said: dict[str, Any] = field(default_factory=dict)
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    finish: str = ""
+    stop: str | None = None
+    done: bool = False
+
+    def take(self, event: Event) -> None:
+        data = _object(event.data)
+        if problem := _error_of(data):
+            raise BadStream(problem)
+        usage, choices = data.pop("usage", None), data.pop("choices", None)
+        if isinstance(usage, Mapping):
+            self.usage = {**self.usage, **usage}
+        self.said.update(data)
+        total = _whole(usage.get("completion_tokens")) if isinstance(usage, Mapping) else None
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                self._choose(event.t_ns, choice, total)
+
+    def _choose(self, t_ns: int, choice: dict[str, Any], total: int | None) -> None:
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str):
+            self.finish = finish
+            stop = choice.get("stop_reason", choice.get("matched_stop"))
+            self.stop = stop if isinstance(stop, str) else None
+        if isinstance(meta := choice.get("meta_info"), Mapping):
+            self.said["meta_info"] = {**self.said.get("meta_info", {}), **meta}
+        delta = choice.get("delta")
+        parts = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
+        self.deltas.append(
+            Delta(
+                t_ns,
+                content=_text(parts.get("content")),
+                reasoning=_text(parts.get("reasoning_content")) or _text(parts.get("reasoning")),
+                tool=_called(parts.get("tool_calls")),
+                ids=_ids(choice.get("token_ids")),
+                total=total,
+                last=isinstance(finish, str),
+            )
+        )
+
+    def answer(self) -> Answer:
+        return Answer(
+            submit_ns=self.submit_ns,
+            deltas=tuple(self.deltas),
+            finish=self.finish,
+            stop=self.stop,
+            prompt_tokens=_whole(self.usage.get("prompt_tokens")),
+            completion_tokens=_whole(self.usage.get("completion_tokens")),
+            said=self.said,
+            whole=self.done or bool(self.finish),
+        )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        raise BadStream(f"an event is no JSON: {quoted(text)}") from None
+    if not isinstance(data, dict):
+        raise BadStream(f"an event is no JSON object: {quoted(text)}")
+    return data
+
+
+def _error_of(data: Mapping[str, Any]) -> str:
+    """What an error event says; empty if it is none."""
+    error = data.get("error")
+    if isinstance(error, Mapping):
+        return quoted(str(error.get("message") or dict(error)))
+    if error:
+        return quoted(str(error))
+    return quoted(str(data.get("message", ""))) if data.get("object") == "error" else ""
+
+
+def quoted(text: str) -> str:
+    """A server's own words on one line, cut where they are long."""
+    line = " ".join(text.split())
+    return line if len(line) <= QUOTED else line[: QUOTED - 1] + "…"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _ids(value: object) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, list) and all(type(one) is int for one in value) else ()
+
+
+def _called(calls: object) -> str:
+    """Names and arguments of tool calls, as they come in."""
+    if not isinstance(calls, list):
+        return ""
+    functions = [call.get("function") for call in calls if isinstance(call, Mapping)]
+    found = [f for f in functions if isinstance(f, Mapping)]
+    return "".join(_text(f.get("name")) + _text(f.get("arguments")) for f in found)

@@ -1,0 +1,124 @@
+"""Answers → traces: counted, timed, and with what the server told of its speculation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_specgate.engines.serving.accounting import Counted, Uncounted, count
+from pytest_specgate.engines.serving.client import Exchange
+from pytest_specgate.engines.serving.counters import Seen
+from pytest_specgate.engines.serving.dialects import Acceptance, Dialect
+from pytest_specgate.engines.serving.failures import Failure, cut_short
+from pytest_specgate.engines.serving.sse import events
+from pytest_specgate.engines.serving.stream import Answer, BadStream, read
+from pytest_specgate.records import Arm, Counts, Request, Told, Trace
+
+WAITED = "the server was busy (429 or 503) and asked to wait before it answered: fewer ran side by side than asked for"
+_EOS_REASONS = frozenset({"stop", "eos", "eos_token", "end_turn"})
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One request with its answer, counted."""
+
+    request: Request
+    answer: Answer
+    counted: Counted
+    waits: int
+
+
+def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] | None) -> Heard:
+    """Read and count one answer. Raises Failure for one that broke off, or that nobody can count."""
+    try:
+        answer = read(exchange.submit_ns, events(exchange.reads))
+    except BadStream as error:
+        raise Failure(f"broke off with an error: {error.what}", "look at the server's log") from None
+    if not answer.whole:
+        raise cut_short(any(delta.real for delta in answer.deltas))
+    try:
+        counted = count(answer, tokens_of)
+    except Uncounted:
+        raise Failure(
+            "does not tell how many tokens it sent (no usage, no token ids)",
+            "name a 'tokenizer' in the suite to have them estimated, or use a server that tells 'usage'",
+        ) from None
+    if not counted.chunks or not counted.tokens:
+        raise Failure("sent no token at all", "look at the server's log, and at the prompt")
+    return Heard(request, answer, counted, exchange.waits)
+
+
+def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> list[Trace]:
+    """One trace for each; the counters' totals stand in the first of those that ran together."""
+    own = [dialect.acceptance(one.answer, one.counted) for one in heard]
+    shared = seen.counts if arm is Arm.CANDIDATE and _counters_tell_more(own, seen.counts) else None
+    found = []
+    for number, (one, acceptance) in enumerate(zip(heard, own)):
+        told = _told(one, seen)
+        if shared is not None:
+            told = replace(told, counts=shared if number == 0 else _none_of(shared), together=len(heard))
+        elif arm is Arm.CANDIDATE and acceptance is not None:
+            told = replace(told, counts=acceptance.counts)
+        rounds = acceptance.rounds if shared is None and acceptance and arm is Arm.CANDIDATE else None
+        trace = _trace(one, arm, told)
+        found.append(trace if rounds is None else replace(trace, rounds=rounds, prefill_tokens=1))
+    return found
+
+
+def drafted(heard: Sequence[Heard], dialect: Dialect, seen: Seen) -> int:
+    """Draft tokens that a server told of, in answers or counters: an arm without speculation has none."""
+    own = [acceptance for one in heard if (acceptance := dialect.acceptance(one.answer, one.counted))]
+    in_answers = sum(
+        sum(r.drafted for r in one.rounds or ()) + ((one.counts and one.counts.drafted) or 0) for one in own
+    )
+    return in_answers or (seen.counts.drafted or 0 if seen.counts else 0)
+
+
+def _counters_tell_more(own: Sequence[Acceptance | None], counted: Counts | None) -> bool:
+    """Whether the counters know what the answers do not: each answer for itself is better where it is as complete."""
+    if counted is None:
+        return False
+    if any(one is None for one in own):
+        return True
+    complete = all(one and (one.rounds is not None or (one.counts and one.counts.tested is not None)) for one in own)
+    return counted.tested is not None and not complete
+
+
+def _none_of(counts: Counts) -> Counts:
+    """Zero of everything that is told with the first request."""
+    rounds, drafts, drafted, tested = (
+        None if value is None else 0 for value in (counts.rounds, counts.drafts, counts.drafted, counts.tested)
+    )
+    return Counts(rounds, drafts, drafted, tested, 0)
+
+
+def _told(one: Heard, seen: Seen) -> Told:
+    notes = (*one.counted.notes, *((WAITED,) if one.waits else ()), *((seen.note,) if seen.note else ()))
+    return Told(None if one.counted.ids else one.counted.tokens, foreign=seen.foreign, notes=notes)
+
+
+def _trace(one: Heard, arm: Arm, told: Told) -> Trace:
+    return Trace(
+        prompt=one.request.prompt,
+        arm=arm,
+        token_ids=one.counted.ids,
+        text=one.answer.text,
+        prompt_tokens=one.answer.prompt_tokens or 0,
+        submit_ns=one.answer.submit_ns,
+        chunks=one.counted.chunks,
+        finish=_finish(one),
+        usage_tokens=one.answer.completion_tokens,
+        max_tokens=one.request.max_tokens,
+        told=told,
+    )
+
+
+def _finish(one: Heard) -> str:
+    """``eos``, ``stop`` or ``length``, as the records have it; servers write ``stop`` for two of them."""
+    if one.answer.finish == "length":
+        return "length"
+    if one.answer.stop is not None or one.answer.finish == "stop_sequence":
+        return "stop"
+    if not one.answer.finish:
+        return "length" if one.counted.tokens >= one.request.max_tokens else "eos"
+    return "eos" if one.answer.finish in _EOS_REASONS and not one.request.stop else "stop"

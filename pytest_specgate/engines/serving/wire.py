@@ -1,0 +1,86 @@
+"""Requests as a server takes them: the OpenAI protocol, and the settings that its dialect takes beyond it.
+
+Everything that decides which token is chosen is sent, for a server has defaults of its own, and those of the model's
+files. What a server does not take is refused before it is asked: an ignored setting would be measured as if it were
+honoured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_specgate.engines.base import seed_of
+from pytest_specgate.engines.serving.dialects import Dialect
+from pytest_specgate.engines.serving.failures import Failure
+from pytest_specgate.records import Request, Sampling
+from pytest_specgate.suite.servers import ServerSpec
+
+#: Settings that OpenAI's protocol does not have.
+_FURTHER = ("top_k", "min_p", "repetition_penalty", "min_tokens", "bad_words")
+PATHS: Mapping[str, str] = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
+
+
+def encode(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> bytes:
+    """The body of one request. Raises Failure for what this server cannot be asked."""
+    return json.dumps(body(request, spec, model, dialect), ensure_ascii=False).encode()
+
+
+def body(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> dict[str, Any]:
+    """As :func:`encode`, before it becomes bytes."""
+    options: dict[str, object] = {"include_usage": True}
+    if dialect.continuous_usage:
+        options["continuous_usage_stats"] = True
+    return {
+        **dialect.body,
+        **dialect.off,
+        **spec.body,
+        "model": model,
+        **_prompt(request, spec.endpoint),
+        "max_tokens": request.max_tokens,
+        "stream": True,
+        "stream_options": options,
+        **dict(_openai_settings(request)),
+        **dict(_further_settings(request, dialect)),
+    }
+
+
+def _prompt(request: Request, endpoint: str) -> dict[str, Any]:
+    if endpoint == "chat":
+        return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
+    if len(request.messages) > 1:
+        raise Failure(
+            f"cannot be asked {request.prompt}, which has {len(request.messages)} messages: a text completion takes one",
+            "use prompts of one turn without a system message, or endpoint: chat",
+        )
+    return {"prompt": request.messages[0].content}
+
+
+def _openai_settings(request: Request) -> Iterator[tuple[str, object]]:
+    sampling = request.sampling
+    yield "temperature", sampling.temperature
+    yield "top_p", sampling.top_p
+    if not sampling.greedy and sampling.seed is not None:
+        yield "seed", seed_of(request)
+    for name in ("frequency_penalty", "presence_penalty"):
+        if value := getattr(sampling, name):
+            yield name, value
+    if sampling.logit_bias:
+        yield "logit_bias", {str(bias.token): bias.value for bias in sampling.logit_bias}
+    if request.stop:
+        yield "stop", list(request.stop)
+
+
+def _further_settings(request: Request, dialect: Dialect) -> Iterator[tuple[str, object]]:
+    plain, sampling = Sampling(), request.sampling
+    asked = {name: getattr(sampling, name) for name in _FURTHER}
+    wanted = {name: value for name, value in asked.items() if value != getattr(plain, name)}
+    if request.ignore_eos:
+        wanted["ignore_eos"] = True
+    for name, value in wanted.items():
+        if name not in dialect.keys:
+            what = f"takes no {name!r}: it is not part of the protocol that it speaks ({dialect.shown})"
+            hint = f"remove {name!r} from the scenario, or name the server's software with 'dialect'"
+            raise Failure(what, hint)
+        yield dialect.keys[name], list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,172 @@
+"""What the fake server says to one request: a script of timed pieces of an event stream, and what counters grow by.
+
+Words are made up from the request, so equal requests get equal answers. A chunk carries as many tokens as the script
+says; under speculation a chunk of n tokens is a round that kept n − 1 of ``k`` drafted ones, as vLLM's chunks are.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any
+
+WORDS = ("the", "draft", "model", "proposes", "four", "tokens", "and", "target", "keeps", "what", "it", "would", "say")
+EOS = 2
+
+
+@dataclass(frozen=True)
+class Script:
+    """How a server answers. Times in seconds; ``pattern`` is repeated until the answer's ``tokens`` are told.
+
+    ``usage`` is ``continuous``, ``final`` or ``none``; ``k`` of 0 is a server without speculation. What can go wrong:
+    ``status`` (with ``retry_after``, for the first ``busy`` requests where that is not 0), ``content_type``,
+    ``drop_after`` chunks (the connection breaks), ``hang_after`` chunks (silence), ``endless`` (tokens for ever),
+    ``error_after`` chunks (an error event), ``split`` (bytes a write), ``comments`` (keep-alive lines before each
+    chunk).
+    """
+
+    tokens: int = 13
+    first: float = 0.0
+    gap: float = 0.0
+    pattern: Sequence[int] = (1,)
+    k: int = 0
+    role: bool = True
+    reasoning: int = 0
+    empty: int = 0
+    usage: str = "continuous"
+    ids: bool = True
+    done: bool = True
+    per_request: str = ""
+    words: Sequence[str] = WORDS
+    status: int = 200
+    retry_after: str = ""
+    busy: int = 0
+    content_type: str = "text/event-stream; charset=utf-8"
+    drop_after: int | None = None
+    hang_after: int | None = None
+    error_after: int | None = None
+    endless: bool = False
+    split: int = 0
+    comments: bool = False
+    counters: bool = True
+    labels: int = 1
+    version: str = "0.32.0"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes to send, so many seconds after the piece before; ``tokens`` that they bring."""
+
+    after: float
+    data: bytes
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """All pieces of an answer, and the sizes of its rounds: tokens that each emitted."""
+
+    pieces: tuple[Piece, ...]
+    rounds: tuple[int, ...]
+    tokens: int
+
+
+def reply(script: Script, body: Mapping[str, Any]) -> Reply:
+    """The answer to a request's body."""
+    said, finish = _said(script, body)
+    sizes = list(_sizes(script, len(said)))
+    chat = "messages" in body
+    pieces, done, total = [], 0, len(said)
+    if script.role and chat:
+        pieces.append(_piece(script, 0.0, {"role": "assistant", "content": ""}, chat, (), 0))
+    pieces += [_piece(script, 0.0, {"content": ""}, chat, (), number + 1) for number in range(script.empty)]
+    for number, size in enumerate(sizes):
+        tokens = said[done : done + size]
+        done += size
+        key = "reasoning_content" if done <= script.reasoning else "content"
+        text = "".join(text for _, text in tokens)
+        last = finish if number == len(sizes) - 1 else None
+        after = script.first if number == 0 else script.gap
+        ids = tuple(token for token, _ in tokens)
+        pieces.append(_piece(script, after, {key: text}, chat, ids, done, last))
+    if script.usage != "none":
+        pieces.append(_piece_of(0.0, {**_envelope(script), "choices": [], **_usage(total), **_metrics(script, sizes)}))
+    if script.done:
+        pieces.append(Piece(0.0, b"data: [DONE]\n\n"))
+    return Reply(tuple(pieces), tuple(sizes[1:]), total)
+
+
+def endless(script: Script) -> Iterator[Piece]:
+    """Pieces for ever."""
+    for word in cycle(script.words):
+        yield _piece(script, script.gap, {"content": f" {word}"}, True, (10,), 1)
+
+
+def _said(script: Script, body: Mapping[str, Any]) -> tuple[list[tuple[int, str]], str]:
+    """Tokens as (id, text), the end of text being the last unless the budget cuts it, and the finish reason."""
+    prompt = body.get("prompt") or body["messages"][-1]["content"]
+    start = zlib.crc32(prompt.encode()) % len(script.words)
+    numbers = [(start + i) % len(script.words) for i in range(script.tokens - 1)]
+    said = [(10 + n, f" {script.words[n]}") for n in numbers] + [(EOS, "")]
+    budget = int(body["max_tokens"])
+    return said[:budget], "stop" if len(said) <= budget else "length"
+
+
+def _sizes(script: Script, total: int) -> Iterator[int]:
+    """Tokens of each chunk, the first being the prefill's one where the pattern says so."""
+    left = total
+    for size in cycle(script.pattern):
+        if left <= 0:
+            return
+        yield min(size, left)
+        left -= size
+
+
+def _envelope(script: Script) -> dict[str, Any]:
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "smol", **script.extra}
+
+
+def _usage(total: int) -> dict[str, Any]:
+    return {"usage": {"prompt_tokens": 7, "total_tokens": 7 + total, "completion_tokens": total}}
+
+
+def _metrics(script: Script, sizes: Sequence[int]) -> dict[str, Any]:
+    """vLLM's per-request metrics: one entry a round."""
+    if not script.per_request:
+        return {}
+    accepted = [size - 1 for size in sizes[1:]]
+    told: dict[str, Any] = {
+        "num_spec_steps": len(accepted),
+        "num_accepted_draft_tokens": sum(accepted),
+        "num_draft_tokens": script.k * len(accepted),
+        "num_spec_tokens": script.k,
+        "acceptance_histogram": [accepted.count(n) for n in range(script.k + 1)],
+    }
+    if script.per_request == "detailed":
+        told |= {"per_step_accepted": accepted, "per_step_drafted": [script.k] * len(accepted)}
+    return {"metrics": {"time_to_first_token_ms": 1.0, "speculative_decoding": told}}
+
+
+def _piece(
+    script: Script,
+    after: float,
+    delta: Mapping[str, str],
+    chat: bool,
+    ids: tuple[int, ...],
+    done: int,
+    finish: str | None = None,
+) -> Piece:
+    choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": finish}
+    choice |= {"delta": dict(delta)} if chat else {"text": delta.get("content", "")}
+    if script.ids:
+        choice["token_ids"] = list(ids) or None
+    usage = _usage(done) if script.usage == "continuous" else {}
+    return _piece_of(after, {**_envelope(script), "choices": [choice], **usage}, len(ids))
+
+
+def _piece_of(after: float, data: Mapping[str, Any], tokens: int = 0) -> Piece:
+    return Piece(after, b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n", tokens)
