@@ -53,7 +53,7 @@ def test_builds_what_an_installed_package_registers(tmp_path: Path, monkeypatch:
             "transformer",
             (
                 "mine: unknown engine kind 'transformer'; did you mean 'transformers'? — "
-                "choose one of native, scripted, transformers, or write 'package.module:Class'"
+                "choose one of native, openai, scripted, transformers, or write 'package.module:Class'"
             ),
         ),
         (

@@ -45,6 +45,7 @@ def test_one_round_and_no_readings_hold_every_rule_and_say_why() -> None:
         "foreign GPU work": "nothing was read",
         "compilation": "nothing was read",
         "device allocations": "nothing was read",
+        "other traffic": "no server: nobody else can use the engine",
         "clock steps": "cannot be told: the clocks were not read",
     }
 

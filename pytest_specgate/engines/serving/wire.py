@@ -51,7 +51,7 @@ def _prompt(request: Request, endpoint: str) -> dict[str, Any]:
         return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
     if len(request.messages) > 1:
         raise Failure(
-            f"cannot be asked {request.prompt}, which has {len(request.messages)} messages: a text completion takes one",
+            f"cannot be asked {request.prompt} ({len(request.messages)} messages): a text completion takes one",
             "use prompts of one turn without a system message, or endpoint: chat",
         )
     return {"prompt": request.messages[0].content}
