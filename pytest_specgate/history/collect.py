@@ -44,15 +44,17 @@ def _read(path: Path) -> Mapping[str, Stored]:
         return {}
 
 
-def summarize(report: Report, source: Source, baselines: Path, names: Mapping[str, str] | None = None) -> RunLine:
-    """The run as a line of a history.
+def summarize(
+    report: Report, source: Source, seconds: float, baselines: Path, names: Mapping[str, str] | None = None
+) -> RunLine:
+    """The run, which took so long in all, as a line of a history.
 
     ``names`` maps the path of a suite to its name where that is not its file's. A case that was not measured, or whose
     traces contradict themselves, has no line: its verdicts are in the report.
     """
     stored = _Baselines(baselines, names or {})
     cases = tuple(_cases(report, stored))
-    return RunLine(SCHEMA, report.version, report.created, source, report.exit_status, cases)
+    return RunLine(SCHEMA, report.version, report.created, source, report.exit_status, seconds, cases)
 
 
 def _cases(report: Report, stored: _Baselines) -> Iterator[CaseLine]:

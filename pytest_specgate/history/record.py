@@ -50,13 +50,14 @@ class CaseLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run: when it ended (UTC), of which commit, with which exit status, and its cases."""
+    """One run: when it ended (UTC), of which commit, with which exit status, how long in all, and its cases."""
 
     schema: int
     version: str
     created: str
     source: Source
     exit_status: int
+    seconds: float
     cases: tuple[CaseLine, ...] = field(default=())
 
 

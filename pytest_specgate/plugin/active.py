@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_specgate.metrics import METRICS
-from pytest_specgate.plugin import collect, distribution, options, outcome, summary
+from pytest_specgate.plugin import collect, distribution, instead, options, outcome, summary
 from pytest_specgate.plugin.keys import RUN
 from pytest_specgate.plugin.run import Run
 from pytest_specgate.suite.model import Category
@@ -18,7 +18,7 @@ from pytest_specgate.suite.model import Category
 def install(config: pytest.Config) -> None:
     """Check the options, set up the run's state, and register the hooks."""
     chosen = options.read(config)
-    distribution.check(config, updating=chosen.update)
+    distribution.check(config, chosen)
     config.stash[RUN] = run = Run(config, chosen)
     for name, meaning in _markers():
         config.addinivalue_line("markers", f"{name}: {meaning}")
@@ -67,6 +67,11 @@ class Hooks:
         collect.stop_at_the_limit(session)
         collect.keep_engines_together(session.items)
         self.run.found.selected |= collect.cases_to_run(session.items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run no test where only a plan is wanted."""
+        return instead.of_tests(self.run, session)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(

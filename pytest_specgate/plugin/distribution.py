@@ -15,6 +15,7 @@ from pytest_specgate.codec import decode, encode
 from pytest_specgate.records import Measurement
 
 if TYPE_CHECKING:
+    from pytest_specgate.plugin.options import Options
     from pytest_specgate.plugin.run import Run
     from pytest_specgate.report.since import Compared
     from pytest_specgate.session import CaseResult
@@ -38,12 +39,13 @@ def workers(config: pytest.Config) -> int:
     return int(worker.get("workercount", 1))
 
 
-def check(config: pytest.Config, *, updating: bool) -> None:
+def check(config: pytest.Config, chosen: Options) -> None:
     """Raise UsageError for a mode that tears engines apart, or that updates from several processes."""
     if not is_distributed(config):
         return
-    if updating:
-        raise pytest.UsageError("--specgate-update runs in one process — leave out -n, or use -n 0")
+    for name, wanted in (("update", chosen.update), ("plan", chosen.plan)):
+        if wanted:
+            raise pytest.UsageError(f"--specgate-{name} runs in one process — leave out -n, or use -n 0")
     mode = config.getoption("dist")
     if mode not in MODES:
         what = f"--specgate cannot run with --dist {mode}, which loads an engine in several workers at once"

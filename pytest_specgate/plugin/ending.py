@@ -43,7 +43,7 @@ class Ending:
 
     def settle(self, session: pytest.Session, run: Run) -> None:
         """Do everything that happens once, at the end."""
-        if run.config.option.collectonly:
+        if run.config.option.collectonly or run.instead:
             return
         if run.options.update:
             self._update(run)
@@ -109,6 +109,6 @@ class Ending:
         of = source(os.environ, run.config.rootpath)
         names = {**self.names, **distribution.names(run)}
         try:
-            self.remembered = store.append(folder, summarize(report, of, run.options.baselines, names))
+            self.remembered = store.append(folder, summarize(report, of, run.seconds, run.options.baselines, names))
         except SpecgateError as error:
             self.problems.append(str(error))

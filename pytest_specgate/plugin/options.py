@@ -53,6 +53,7 @@ TABLE = (
     Option("budget", "Time for measuring, such as 90 or 20min; what clear cases leave, others get", metavar="SECONDS"),
     Option("report", "Write a report of the run (.html, .json, .md); may be given more than once", "list", "PATH"),
     Option("history", "Append this run's summary to DIR/runs.jsonl, for the command trend", metavar="DIR"),
+    Option("plan", "Say what would run and how many minutes it takes, and run nothing", "flag", ini=False),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
@@ -74,6 +75,7 @@ class Options:
     budget: float | None
     reports: tuple[Path, ...]
     history: Path | None
+    plan: bool
     device: str | None
     allow_remote_code: bool
     allow_pickle: bool
@@ -123,6 +125,7 @@ def read(config: pytest.Config) -> Options:
         budget=_budget(config),
         reports=_reports(config),
         history=_history(config),
+        plan=bool(_value(config, "plan")),
         device=_value(config, "device") or None,
         allow_remote_code=bool(_value(config, "trust-remote-code")),
         allow_pickle=bool(_value(config, "allow-pickle")),

@@ -6,6 +6,7 @@ up more than once. Every process of a distributed run has its own; only the cont
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,8 +64,16 @@ class Run:
         #: Cases of which a gate failed, by engine.
         self.failed: dict[EngineId, set[str]] = {}
         self.ending = Ending()
+        #: Lines that a run without tests prints instead of verdicts.
+        self.instead: list[str] = []
+        self._began = time.monotonic()
         self.progress = Progress(config)
         self._settings: Settings | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long this run has taken so far."""
+        return time.monotonic() - self._began
 
     @property
     def settings(self) -> Settings:

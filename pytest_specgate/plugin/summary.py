@@ -24,6 +24,11 @@ def show(reporter: pytest.TerminalReporter, run: Run) -> None:
     """Print the section, secrets of the environment masked; nothing in a worker, or where nothing was judged."""
     if distribution.is_worker(run.config):
         return
+    if run.instead:
+        reporter.section("specgate")
+        hide = masker(os.environ)
+        reporter.write_line("\n".join(map(hide, run.instead)))
+        return
     ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     lines = list(_lines(run, run.config.get_terminal_writer().fullwidth, ascii_only=ascii_only))
     if not lines and not run.ending.problems:

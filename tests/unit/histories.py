@@ -37,7 +37,7 @@ def case(values: Mapping[str, float], **changes: object) -> CaseLine:
 def run(number: int, *cases: CaseLine, branch: str = "main", of: str | None = None) -> RunLine:
     """Run number ``number``, an hour after the one before."""
     created = f"2026-{1 + number // 600:02d}-{1 + number // 24 % 25:02d}T{number % 24:02d}:00:00+00:00"
-    return RunLine(SCHEMA, "0.1.0", created, Source(commit(number) if of is None else of, branch), 0, cases)
+    return RunLine(SCHEMA, "0.1.0", created, Source(commit(number) if of is None else of, branch), 0, 60.0, cases)
 
 
 def runs(metric: str, values: Sequence[float], **changes: object) -> list[RunLine]:
