@@ -17,7 +17,8 @@ from pytest_specgate.records import Anchor, Counts, PromptSamples
 Path = tuple[str | int, ...]
 Problem = tuple[Path, str]
 
-#: The least and the most that a value of each unit can be, wide enough for every machine that there will be.
+#: The least and the most that a value of each unit can be, wide enough for every machine that there will be; a unit
+#: that is not here, a slope for one, has no bounds of its own.
 _RANGES: Mapping[Unit, tuple[float, float]] = MappingProxyType(
     {
         Unit.RATIO: (1e-6, 1e6),
@@ -96,7 +97,7 @@ def _value(path: Path, name: str, value: float) -> Iterator[Problem]:
     metric = METRICS.get(name.removeprefix("reference_"))
     if metric is None:  # of a newer version, or of a plug-in: no definition to hold it to
         return
-    low, high = _RANGES[metric.unit]
+    low, high = _RANGES.get(metric.unit, (-math.inf, math.inf))
     if not low <= value <= high:
         yield path, f"{value:g} cannot be a value of {metric.name}"
 

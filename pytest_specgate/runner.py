@@ -94,7 +94,7 @@ def run(
     name = str(shown(path, root))
     measurements = {name: tuple(measured)} if measured else {}
     report = new_report(verdicts, measurements, exit_status(judged), {}, warnings)
-    return replace(report, baselines={name: tuple(met)} if met else {})
+    return replace(report, baselines={name: tuple(met)} if met else {}, checks={name: checks_in(cases)})
 
 
 def judge_all(session: SuiteSession, cases: Iterable[Case]) -> list[Judged]:

@@ -2,7 +2,8 @@
 
 A case is found by its id. One that was measured and that its suite has no more is told; one that could not be
 measured stays the error that it was; one that the report never saw is told too, for it was not asked for.
-The error budget is shared among the checks of the suites that the report names.
+The error budget is shared as it was in the run: among the checks of all suites that it collected, those that are judged
+again counted as they are written now.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def _lines(again: _Again, out: TextIO) -> Iterator[str]:
 
 def _judge(ask: Ask, report: document.Report) -> _Again:
     loaded = {name: _load(ask, name) for name in report.measurements}
-    checks = sum(checks_in(cases) for _, cases in loaded.values())
+    others = sum(count for name, count in report.checks.items() if name not in loaded)
+    checks = others + sum(checks_in(cases) for _, cases in loaded.values())
     again = _Again()
     settings = Settings(baselines=ask.baselines)
     for name, (suite, cases) in loaded.items():

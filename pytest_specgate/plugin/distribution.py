@@ -62,6 +62,7 @@ def send(config: pytest.Config, run: Run) -> None:
         "measurements": {suite: _encoded(taken) for suite, taken in measured(run).items()},
         "baselines": {suite: [encode(one) for one in met] for suite, met in baselines(run).items()},
         "warnings": run.found.warnings,
+        "checks": run.checks_by_suite,
     }
 
 
@@ -91,9 +92,7 @@ def names(run: Run) -> dict[str, str]:
 def _results(run: Run) -> dict[str, list[CaseResult]]:
     found: dict[str, list[CaseResult]] = {}
     for (path, _), session in run.sessions.items():
-        root = run.config.rootpath
-        suite = str(path.relative_to(root) if path.is_relative_to(root) else path)
-        found.setdefault(suite, []).extend(session.results())
+        found.setdefault(run.shown(path), []).extend(session.results())
     return {suite: results for suite, results in found.items() if results}
 
 
@@ -116,6 +115,7 @@ def receive(run: Run, output: dict[str, Any]) -> None:
     run.ending.suites += sent["suites"]
     run.ending.names.update(sent["names"])
     run.found.passed_over += [Path(path) for path in sent["passed_over"]]
+    run.ending.checks.update(sent["checks"])
     run.found.warnings += [warning for warning in sent["warnings"] if warning not in run.found.warnings]
     for suite, taken in sent["measurements"].items():
         decoded = tuple(decode(Measurement, one) for one in taken)

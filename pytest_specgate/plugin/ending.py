@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 class Ending:
     """What the summary tells beside the verdicts.
 
-    ``suites``, ``names`` (of suites by path), ``measurements`` and ``baselines`` are what workers sent.
+    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements`` and ``baselines`` are what workers sent.
     """
 
     suites: int = 0
     names: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
     measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
     baselines: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
@@ -89,7 +90,8 @@ class Ending:
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
         measurements = {**self.measurements, **distribution.measured(run)}
         report = document.new_report(run.ordered(), measurements, status, machine, run.found.warnings)
-        report = replace(report, baselines={**self.baselines, **distribution.baselines(run)})
+        met = {**self.baselines, **distribution.baselines(run)}
+        report = replace(report, baselines=met, checks={**self.checks, **run.checks_by_suite})
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             try:

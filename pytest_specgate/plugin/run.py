@@ -109,7 +109,17 @@ class Run:
     @property
     def checks(self) -> int:
         """Statistical checks of all suites: no selection (``-k``, ``--lf``, node id) changes a verdict."""
-        return sum(checks_in(cases) for cases in self.found.suites.values())
+        return sum(self.checks_by_suite.values())
+
+    @property
+    def checks_by_suite(self) -> dict[str, int]:
+        """The same by suite, named from the root."""
+        return {self.shown(path): checks_in(cases) for path, cases in self.found.suites.items()}
+
+    def shown(self, path: Path) -> str:
+        """Name a suite from the root, where it lies below it."""
+        root = self.config.rootpath
+        return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
     def skip_reason(self, item: GateItem) -> str | None:
         """Why this run leaves the item's suite alone, or None; looked up once per suite."""

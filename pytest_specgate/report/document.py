@@ -29,7 +29,11 @@ _GIVE = "give a file that --specgate-report wrote"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run. ``measurements`` maps ``suite path`` to the measurements of its cases, ``baselines`` to what they met."""
+    """A run. ``measurements`` maps ``suite path`` to the measurements of its cases, ``baselines`` to what they met.
+
+    ``checks`` maps every suite that was collected, measured or not, to its statistical checks: together they share the
+    run's error budget, so that judging again meets the same limits.
+    """
 
     schema: int
     version: str
@@ -40,6 +44,7 @@ class Report:
     machine: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     baselines: Mapping[str, tuple[Compared, ...]] = field(default_factory=dict)
+    checks: Mapping[str, int] = field(default_factory=dict)
 
 
 def new_report(

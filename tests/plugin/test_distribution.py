@@ -29,6 +29,7 @@ def test_verdicts_and_measurements_reach_the_controller(project: Project, mode: 
     cases = sorted(one["case"] for one in report["measurements"]["suites/demo.specgate.yaml"])
     assert cases == ["one::qa-t0-c1", "two::qa-t0-c1"]
     assert sorted(one["case"] for one in report["baselines"]["suites/demo.specgate.yaml"]) == cases
+    assert report["checks"]["suites/demo.specgate.yaml"] > 0
 
 
 def test_each_engine_starts_in_one_worker(project: Project) -> None:

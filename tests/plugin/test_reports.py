@@ -70,6 +70,18 @@ def test_the_report_holds_verdicts_and_measurements(project: Project) -> None:
     assert (project.path / "sub/again.json").is_file()
 
 
+def test_the_report_knows_all_checks_that_shared_the_budget(project: Project) -> None:
+    project.suite(PASS, FAIL, name="asked")
+    project.suite(PASS, UNDECIDED, name="beside")
+
+    project.run("--specgate", "suites/asked.specgate.yaml", "-k", "speedup", "--specgate-report=r.json")
+
+    report = document.read(project.path / "r.json")
+    assert set(report.measurements) == {"suites/asked.specgate.yaml"}
+    assert set(report.checks) == {"suites/asked.specgate.yaml", "suites/beside.specgate.yaml"}
+    assert all(count > 0 for count in report.checks.values())
+
+
 def test_every_form_tells_the_same_counts(project: Project) -> None:
     project.suite(PASS, FAIL, UNDECIDED, ERROR)
 

@@ -58,6 +58,23 @@ def test_the_verdict_is_the_one_of_the_run(tmp_path: Path) -> None:
     assert report.exit_status == 1
 
 
+def test_the_error_budget_is_shared_as_it_was_in_the_run(tmp_path: Path) -> None:
+    from pytest_specgate.commands.judge import Ask, _judge
+
+    report = stored(tmp_path)
+    assert report.checks == {"demo.specgate.yaml": 1}
+    ask = Ask(Path("report.json"), Path(), Path("baselines"))
+
+    (alone,) = _judge(ask, report).judged
+    (among_many,) = _judge(ask, replace(report, checks={**report.checks, "other.specgate.yaml": 499})).judged
+
+    wide, narrow = among_many.verdict.checks[0].interval, alone.verdict.checks[0].interval
+    assert wide is not None
+    assert narrow is not None
+    assert (wide.low, wide.value) != (narrow.low, narrow.value)
+    assert wide.low < narrow.low
+
+
 def test_secrets_of_this_environment_are_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
