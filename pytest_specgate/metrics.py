@@ -24,6 +24,9 @@ class Unit(Enum):
     RATE = "tokens/s"
     SCORE = "score"
     SLOPE = "per doubling"
+    REQUESTS = "requests"
+    WATTS = "W"
+    JOULES = "J"
 
 
 class Better(Enum):
@@ -42,6 +45,8 @@ class Family(Enum):
     ACCEPTANCE = "acceptance"
     DECAY = "decay"
     MEMORY = "memory"
+    GROWTH = "growth"
+    DEVICE = "device"
     OUTPUT = "output"
     EXACTNESS = "exactness"
     DISTRIBUTION = "distribution"
@@ -151,6 +156,69 @@ _TABLE = (
         Better.LOWER,
         Family.MEMORY,
         "peak resident memory on the host: candidate arm ÷ reference arm, each in its own process",
+    ),
+    Metric(
+        "vram_slope",
+        Unit.BYTES,
+        Better.LOWER,
+        Family.GROWTH,
+        "bytes of device memory that the candidate arm's process gains per request over a soak, after drain",
+    ),
+    Metric(
+        "host_memory_slope",
+        Unit.BYTES,
+        Better.LOWER,
+        Family.GROWTH,
+        "bytes of resident memory that the candidate arm's process gains per request over a soak, after drain",
+    ),
+    Metric(
+        "max_batch",
+        Unit.REQUESTS,
+        Better.HIGHER,
+        Family.MEMORY,
+        "largest concurrency of the candidate arm that fits into memory, found by running it",
+    ),
+    Metric(
+        "max_batch_ratio",
+        Unit.RATIO,
+        Better.HIGHER,
+        Family.MEMORY,
+        "largest concurrency that fits: candidate arm ÷ reference arm, the draft's price in capacity",
+    ),
+    Metric(
+        "gpu_utilization",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.DEVICE,
+        "candidate arm: share of the time in which the GPU ran a kernel (NVML), mean over samples",
+    ),
+    Metric(
+        "gpu_utilization_p95",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.DEVICE,
+        "candidate arm: 95th percentile of the samples of gpu_utilization",
+    ),
+    Metric(
+        "gpu_utilization_spread",
+        Unit.FRACTION,
+        Better.LOWER,
+        Family.DEVICE,
+        "candidate arm: 95th less 5th percentile of the samples of gpu_utilization: smooth or ragged",
+    ),
+    Metric(
+        "gpu_power",
+        Unit.WATTS,
+        Better.LOWER,
+        Family.DEVICE,
+        "candidate arm: power that the GPU draws (NVML), mean over samples",
+    ),
+    Metric(
+        "energy_per_token",
+        Unit.JOULES,
+        Better.LOWER,
+        Family.DEVICE,
+        "candidate arm: the GPU's power × time ÷ output tokens",
     ),
     Metric(
         "exact_match",

@@ -28,9 +28,14 @@ _RANGES: Mapping[Unit, tuple[float, float]] = MappingProxyType(
         Unit.SECONDS: (0.0, 1e7),
         Unit.RATE: (0.0, 1e12),
         Unit.SCORE: (-1e-6, 100.0 + 1e-6),
+        Unit.REQUESTS: (0.0, 1e9),
+        Unit.WATTS: (0.0, 1e6),
+        Unit.JOULES: (0.0, 1e12),
         Unit.SLOPE: (-1e3, 1e3),  # of a prompt that hardly grows it may be steep
     }
 )
+#: Bytes per request, which may also shrink.
+_GROWTH = (-(2.0**60), 2.0**60)
 _LOG_LIMIT = math.log(1e6)
 
 
@@ -97,7 +102,7 @@ def _value(path: Path, name: str, value: float) -> Iterator[Problem]:
     metric = METRICS.get(name.removeprefix("reference_"))
     if metric is None:  # of a newer version, or of a plug-in: no definition to hold it to
         return
-    low, high = _RANGES.get(metric.unit, (-math.inf, math.inf))
+    low, high = _GROWTH if metric.family is Family.GROWTH else _RANGES.get(metric.unit, (-math.inf, math.inf))
     if not low <= value <= high:
         yield path, f"{value:g} cannot be a value of {metric.name}"
 

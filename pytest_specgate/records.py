@@ -238,6 +238,39 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Soak:
+    """Memory in use after each block of a soak, in bytes, once what a block leaves behind was let go.
+
+    ``requests`` ran in each block; ``vram`` is empty where the device's memory cannot be told.
+    """
+
+    requests: int
+    host: tuple[int, ...]
+    vram: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Output tokens per second of one arm with so many requests at once."""
+
+    concurrency: int
+    tokens_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many requests one arm can run at once: ``max_batch`` fits, and one more does not.
+
+    ``exhausted`` is false where the search ended at the largest number that was to be tried. ``rates`` are those of
+    every concurrency that fitted, in order.
+    """
+
+    max_batch: int
+    exhausted: bool
+    rates: tuple[Throughput, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReading:
     """Peak memory of one arm, measured in a process of its own; a part that cannot be measured is None.
 
@@ -253,6 +286,8 @@ class MemoryReading:
     weights_draft: int | None = None
     kv_cache: int | None = None
     kv_cache_draft: int | None = None
+    soak: Soak | None = None
+    capacity: Capacity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +363,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuUse:
+    """One look at the GPU, on the clock of the traces: share of the time that it was busy, and power; None: untold."""
+
+    t_ns: int
+    utilization: float | None
+    watts: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """Everything that one case yielded; judging it needs nothing else but the gate and the baseline.
 
@@ -353,6 +397,7 @@ class Measurement:
     apart: bool = False
     costs: Costs | None = None
     fit: Fit | None = None
+    gpu: tuple[GpuUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +420,8 @@ class PromptSamples:
 class Samples:
     """The numbers of one case that gates judge and baselines keep. ``scalars`` maps a metric to one value per run.
 
-    ``choices`` and ``draws`` are what this run's target says of this run's texts; no baseline keeps them.
+    ``choices`` and ``draws`` are what this run's target says of this run's texts, ``growth`` maps a metric to the bytes
+    per request of every step of the soak, and ``device`` one to a value per round; no baseline keeps any of them.
     """
 
     case: str
@@ -384,6 +430,8 @@ class Samples:
     scalars: Mapping[str, float] = field(default_factory=dict)
     choices: Choices | None = None
     draws: Draws | None = None
+    growth: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    device: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

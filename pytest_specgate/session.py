@@ -20,13 +20,13 @@ from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.costs import with_costs
 from pytest_specgate.measure.fitting import FitPass
 from pytest_specgate.measure.lock import alone_on
-from pytest_specgate.measure.memory import measure_memory
+from pytest_specgate.measure.memory import OWN_PASS, measure_memory
 from pytest_specgate.measure.nvml import processes_by_gpu
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.measure.scoring import with_scores
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
-from pytest_specgate.records import Finding, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
+from pytest_specgate.records import Finding, GpuUse, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
 from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Gate, Suite
@@ -77,7 +77,7 @@ class CaseResult:
     def error_of(self, family: Family) -> SpecgateError | None:
         """What stopped the pass that this family of gates judges."""
         passes = {Family.EXACTNESS: self.scoring_error, Family.DISTRIBUTION: self.fit_error}
-        return {**passes, Family.MEMORY: self.memory_error}.get(family)
+        return {**passes, **dict.fromkeys(OWN_PASS, self.memory_error)}.get(family)
 
     @property
     def samples(self) -> Samples:
@@ -205,11 +205,12 @@ class SuiteSession:
             raise EngineError(self.engine, what, f"measure it again: pytest --specgate {case.gates[0].location.path}")
 
     def _with_memory(self, measurement: Measurement, case: Case) -> tuple[Measurement, SpecgateError | None]:
-        if not (self.suite.spec.measure.memory and any(g.spec.info.family is Family.MEMORY for g in case.gates)):
+        if not (self.suite.spec.measure.memory and any(g.spec.info.family in OWN_PASS for g in case.gates)):
             return measurement, None
         self.settings.progress(f"{case.id}: memory pass, each arm in a process of its own")
         try:
-            return replace(measurement, memory=measure_memory(self._engine_context(), case)), None
+            taken = measure_memory(self._engine_context(), case, self.suite.spec.measure)
+            return replace(measurement, memory=taken), None
         except SpecgateError as error:
             return measurement, error
 
@@ -268,8 +269,8 @@ class SuiteSession:
         """Looks that double while judging; while recording, after every round from the suite's number on."""
         recording, (blank, found) = self.settings.update, begun
 
-        def still_open(pairs: Sequence[Pair], findings: Sequence[Finding]) -> Sequence[str]:
-            so_far = replace(blank, pairs=tuple(pairs), findings=tuple(findings))
+        def still_open(pairs: Sequence[Pair], findings: Sequence[Finding], gpu: Sequence[GpuUse]) -> Sequence[str]:
+            so_far = replace(blank, pairs=tuple(pairs), findings=tuple(findings), gpu=tuple(gpu))
             if recording:
                 numbers = interim.all_of(so_far, case).samples
                 return still_coarse(case, numbers, self._rounds, share(self.checks))

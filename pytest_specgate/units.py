@@ -38,6 +38,9 @@ _SUFFIXES: dict[Unit, dict[str, float]] = {
     Unit.RATE: {"": 1.0, "tokens/s": 1.0, "tok/s": 1.0},
     Unit.SCORE: {"": 1.0},
     Unit.SLOPE: {"": 1.0, "points": 0.01},
+    Unit.REQUESTS: {"": 1.0, "requests": 1.0},
+    Unit.WATTS: {"": 1.0, "w": 1.0, "kw": 1e3},
+    Unit.JOULES: {"": 1.0, "j": 1.0, "kj": 1e3, "mj": 1e-3},
 }
 _EXAMPLES = {
     Unit.RATIO: "1.3x",
@@ -48,6 +51,9 @@ _EXAMPLES = {
     Unit.RATE: "20 tokens/s",
     Unit.SCORE: "95",
     Unit.SLOPE: "-0.02",
+    Unit.REQUESTS: "8",
+    Unit.WATTS: "300 W",
+    Unit.JOULES: "0.5 J",
 }
 #: What a bound can be, in numbers and in words, where that is not 0 upwards.
 _SPANS = {Unit.FRACTION: (0.0, 1.0, "0% to 100%"), Unit.SLOPE: (-1.0, 1.0, "-1 to 1")}
@@ -196,6 +202,10 @@ def format_value(value: float | None, unit: Unit) -> str:
         return f"{value:.3f}x"
     if unit is Unit.RATE:
         return f"{value:.1f} tokens/s"
+    if unit is Unit.REQUESTS:
+        return f"{value:g} requests"
+    if unit in (Unit.WATTS, Unit.JOULES):
+        return f"{value:.4g} {unit.value}"
     if unit is Unit.SLOPE:
         return f"{value * 100:+.2f} points"
     return f"{value:.2f}"

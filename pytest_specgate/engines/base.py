@@ -87,6 +87,14 @@ class Alternating(Protocol):
 
 
 @runtime_checkable
+class Drains(Protocol):
+    """What an engine can do that keeps memory for later requests: give it back."""
+
+    def drain(self) -> None:
+        """Let go of caches and buffers; the next call makes them anew."""
+
+
+@runtime_checkable
 class Scorer(Protocol):
     """What an engine with :attr:`Capability.LOGITS` can do besides: say what its target thinks of a text."""
 

@@ -119,6 +119,11 @@ class NativeEngine:
             for one, each in zip(traces, made)
         ]
 
+    def drain(self) -> None:
+        """Give the caches back; the next requests have theirs made anew."""
+        for decoder in self._decoders.values():
+            decoder.forget()
+
     def score(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
     ) -> list[Scores]:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_specgate.chances import Chances
-from pytest_specgate.engines.base import ChanceScorer, Engine, EngineContext, ForwardTimer, Scorer, Timed
+from pytest_specgate.engines.base import ChanceScorer, Drains, Engine, EngineContext, ForwardTimer, Scorer, Timed
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
@@ -135,6 +135,11 @@ class Planted:
         if not isinstance(self._inner, ChanceScorer):
             raise EngineError(self._name, "the wrapped engine cannot score drawn texts", "remove distribution_fit")
         return self._inner.chances(requests, texts)
+
+    def drain(self) -> None:
+        """Have the wrapped engine give its memory back, if it keeps any."""
+        if isinstance(self._inner, Drains):
+            self._inner.drain()
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return what the wrapped engine knows."""

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_specgate.gates import acceptance, decay, distribution, exactness, latency, memory, output, speedup
+from pytest_specgate.gates import (
+    acceptance,
+    decay,
+    distribution,
+    exactness,
+    latency,
+    memory,
+    output,
+    repeated,
+    speedup,
+)
 from pytest_specgate.gates.anchor import added_up
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.sequential import Seen, first_decisions, open_checks
@@ -28,6 +38,8 @@ _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext]
     Family.ACCEPTANCE: acceptance.judge,
     Family.DECAY: decay.judge,
     Family.MEMORY: memory.judge,
+    Family.GROWTH: repeated.judge,
+    Family.DEVICE: repeated.judge,
     Family.OUTPUT: output.judge,
     Family.EXACTNESS: exactness.judge,
     Family.DISTRIBUTION: distribution.judge,

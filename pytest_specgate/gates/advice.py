@@ -9,6 +9,9 @@ _ACCEPTANCE = (
 _SPEED = "if acceptance holds, look at the draft's and the verify forward's time and at host overhead per round"
 _LATENCY = "see whether the reference arm moved too; then look at draft prefill (ttft) or at time per round (tpot, itl)"
 _MEMORY = "look at draft weights, the draft's cache and buffers that grow with the draft length"
+_LEAK = "look for caches, graphs and lists that a request leaves behind: per slot, per shape, per prompt"
+_IDLE = "look at the host's part of a round (spent in the JSON report) and at what waits for the device within one"
+_ENERGY = "see whether acceptance fell: drafts that are not kept cost energy and yield no token"
 _TEXT = "read exact_match's first divergence: a tie flips one token, a fault changes the text from there on"
 
 ADVICE = {
@@ -28,6 +31,15 @@ ADVICE = {
     "vram_ratio": _MEMORY,
     "host_memory": _MEMORY,
     "host_memory_ratio": _MEMORY,
+    "vram_slope": _LEAK,
+    "host_memory_slope": _LEAK,
+    "max_batch": _MEMORY,
+    "max_batch_ratio": _MEMORY,
+    "gpu_utilization": _IDLE,
+    "gpu_utilization_p95": _IDLE,
+    "gpu_utilization_spread": _IDLE,
+    "gpu_power": _ENERGY,
+    "energy_per_token": _ENERGY,
     "exact_match": "look at where the texts part: in float32 right software agrees; in bfloat16 ties differ",
     "greedy_exactness": "the target would not have said this: look at the accept rule, positions and caches after a "
     "rejection, and the stop rule inside accepted blocks",

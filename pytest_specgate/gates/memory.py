@@ -18,15 +18,20 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     metric = gate.spec.metric
     value = _peak(samples, metric)
     if value is None:
-        on_host = "use host_memory on a machine without a GPU"
-        hint = on_host if metric.startswith("vram") else "set measure: {memory: true}"
-        raise unmeasured(metric, context.engine, hint)
+        raise unmeasured(metric, context.engine, _hint(metric))
     checks = limit_checks(gate, exact(value), _ONCE)
     before = _peak(stored.samples, metric) if stored else None
     if stored is not None and gate.spec.compares:
         checks += _drift(gate, value, stored, context)
     baseline = None if before is None else Interval(before, before, before)
     return Judged(checks, Interval(value, value, value), baseline)
+
+
+def _hint(metric: str) -> str:
+    if metric.startswith("max_batch"):
+        return "give measure: {capacity: {memory: ...}}; on a GPU its own memory is the limit"
+    on_host = "use host_memory on a machine without a GPU"
+    return on_host if metric.startswith("vram") else "set measure: {memory: true}"
 
 
 def _peak(samples: Samples, metric: str) -> float | None:

@@ -15,6 +15,8 @@ from pytest_specgate.stats import paired
 from pytest_specgate.stats.limits import CannotTell
 from pytest_specgate.suite.cases import Gate
 
+#: What belongs to the whole run; everything else belongs to prompts.
+_WHOLE_RUN = (Family.MEMORY, Family.GROWTH, Family.DEVICE)
 BAD_CLOCK = "look at the clock of the engine's adapter"
 
 Values = Mapping[str, Sequence[float]]
@@ -62,8 +64,7 @@ def half_shared(both: Sized, measured: Iterable[object]) -> bool:
 
 def not_stored(gate: Gate, context: JudgeContext, shared_prompts: int = 0) -> NoVerdict:
     """A baseline that lacks the metric, or most of the prompts, is as good as none."""
-    # A memory peak belongs to the whole run, everything else to prompts.
-    whose = "" if gate.spec.info.family is Family.MEMORY else " of these prompts"
+    whose = "" if gate.spec.info.family in _WHOLE_RUN else " of these prompts"
     what = f"only {shared_prompts}" if shared_prompts else f"no {gate.spec.metric}"
     reason = f"the baseline for {context.case} holds {what}{whose}"
     return NoVerdict(reason, f"record it: pytest --specgate-update {context.suite}")

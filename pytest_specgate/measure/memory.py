@@ -2,29 +2,49 @@
 
 Peaks of two interleaved arms cannot be told apart (a process's peak resident memory never falls, and reserved device
 memory is the process's), so the arms are never resident together here. The child loads one arm, generates for the
-case's longest prompts, and prints one line of JSON.
+case's longest prompts, and prints one line of JSON. Where gates ask for it, it goes on with a soak of the candidate arm
+and with the search for the largest concurrency that fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import Any
 
+from pytest_specgate.codec import decode, encode
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.errors import EngineError
 from pytest_specgate.measure.child import ChildFailed, ask, encode_context
 from pytest_specgate.measure.dialogue import Dialogue
+from pytest_specgate.metrics import Family
 from pytest_specgate.records import Arm, MemoryReading, Request
 from pytest_specgate.suite.cases import Case
+from pytest_specgate.suite.measuring import MeasureSpec
 
 #: Requests that a pass runs: the longest prompts, because they set the peak.
 LONGEST = 2
 TIMEOUT_SECONDS = 1800
+#: Families whose numbers come from this pass, and the metrics of the search.
+OWN_PASS = (Family.MEMORY, Family.GROWTH)
+CAPACITY = frozenset({"max_batch", "max_batch_ratio"})
 
 
-def measure_memory(context: EngineContext, case: Case) -> dict[Arm, MemoryReading]:
+def measure_memory(context: EngineContext, case: Case, measure: MeasureSpec) -> dict[Arm, MemoryReading]:
     """Peak memory of each arm on the case's longest prompts. Raises EngineError with the child's last words."""
-    return {arm: _run_child(replace(context, arms=(arm,)), requests_for(case), case.concurrency) for arm in Arm}
+    return {arm: _run_child(replace(context, arms=(arm,)), _order(case, arm, measure)) for arm in Arm}
+
+
+def _order(case: Case, arm: Arm, measure: MeasureSpec) -> dict[str, Any]:
+    """What the child is to do; 0 is nothing."""
+    asked = {gate.spec.metric for gate in case.gates}
+    soaked = arm is Arm.CANDIDATE and any(gate.spec.info.family is Family.GROWTH for gate in case.gates)
+    return {
+        "requests": [encode(request) for request in requests_for(case)],
+        "concurrency": case.concurrency,
+        "soak": measure.soak if soaked else 0,
+        "most": measure.capacity.most if asked & CAPACITY else 0,
+        "memory": measure.capacity.memory,
+    }
 
 
 def requests_for(case: Case) -> list[Request]:
@@ -34,12 +54,11 @@ def requests_for(case: Case) -> list[Request]:
     return [dialogue.request(conversation, 0) for conversation in by_length[: LONGEST * case.concurrency]]
 
 
-def _run_child(context: EngineContext, requests: Sequence[Request], concurrency: int) -> MemoryReading:
+def _run_child(context: EngineContext, order: dict[str, Any]) -> MemoryReading:
     (arm,) = context.arms
-    asked = [asdict(request) for request in requests]
-    order = {"context": encode_context(context), "requests": asked, "concurrency": concurrency}
+    order = {"context": encode_context(context), **order}
     try:
-        return MemoryReading(**ask("pytest_specgate.measure.memory_child", order, TIMEOUT_SECONDS))
+        return decode(MemoryReading, ask("pytest_specgate.measure.memory_child", order, TIMEOUT_SECONDS))
     except ChildFailed as error:
         what = f"the memory pass of the {arm.value} arm failed: {error}"
         raise EngineError(context.name, what, "run the engine alone to see why") from None

@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-import resource
 import sys
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
+from pytest_specgate.codec import decode, encode
+from pytest_specgate.engines.base import Engine
 from pytest_specgate.engines.registry import create
+from pytest_specgate.measure.capacity import measure_capacity
 from pytest_specgate.measure.child import decode_context, serve
-from pytest_specgate.records import Arm, MemoryReading, Message, Request, Sampling
-
-
-def decode_request(data: dict[str, Any]) -> Request:
-    """The inverse of ``dataclasses.asdict`` on a request."""
-    messages = tuple(Message(**message) for message in data["messages"])
-    return Request(
-        **{**data, "messages": messages, "sampling": Sampling(**data["sampling"]), "stop": tuple(data["stop"])}
-    )
-
-
-def peak_resident_bytes() -> int:
-    """Peak resident memory of this process since it runs this program; Linux counts in KiB, macOS in bytes.
-
-    Linux carries getrusage's peak over from the process that started this one, which may have held both models; the
-    peak of the address space itself begins anew.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        for line in status.read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+from pytest_specgate.measure.resident import peak_resident_bytes
+from pytest_specgate.measure.soak import soak
+from pytest_specgate.records import Arm, MemoryReading, Request
 
 
 def run(order: dict[str, Any]) -> MemoryReading:
-    """Start the one arm, generate, and read what the engine and the operating system say."""
+    """Start the one arm, generate, and read what the engine and the operating system say; soak and search if asked."""
     engine = create(decode_context(order["context"]))
     arms = [Arm(arm) for arm in order["context"]["arms"]]
     engine.start()
     try:
-        requests = [decode_request(request) for request in order["requests"]]
+        requests = [decode(Request, request) for request in order["requests"]]
         for start in range(0, len(requests), order["concurrency"]):
             engine.generate(requests[start : start + order["concurrency"]], arms[0])
         reading = engine.memory(arms)
+        if reading.host_rss is None:
+            reading = replace(reading, host_rss=peak_resident_bytes())
+        if order["soak"]:
+            soaked = soak(engine, requests[: order["concurrency"]], arms[0], order["soak"])
+            reading = replace(reading, soak=soaked)
+        if order["most"] and _is_bounded(engine, order["memory"]):
+            found = measure_capacity(engine, requests, arms[0], order["most"], order["memory"])
+            reading = replace(reading, capacity=found)
     finally:
         engine.close()
-    return reading if reading.host_rss is not None else replace(reading, host_rss=peak_resident_bytes())
+    return reading
+
+
+def _is_bounded(engine: Engine, memory: int | None) -> bool:
+    """Whether running out of memory is an error here: on a GPU it is, elsewhere only within a bound of ours."""
+    return memory is not None or engine.subject().get("device", "").startswith("cuda")
 
 
 if __name__ == "__main__":
-    sys.exit(serve(lambda order: asdict(run(order))))
+    sys.exit(serve(lambda order: encode(run(order))))

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU through NVML (``nvidia-ml-py``, optional): clocks, what holds them down, processes, memory.
+"""An NVIDIA GPU through NVML (``nvidia-ml-py``, optional): clocks, processes, memory, how busy it is, what it draws.
 
 NVML numbers devices without regard to CUDA_VISIBLE_DEVICES, so torch's device is found by its UUID. What NVML does not
 tell on a device is None in a sample; that there is no NVML at all is told once, on opening.
@@ -30,6 +30,7 @@ class GpuReader:
     def sample(self) -> GpuSample:
         """Look once; costs about a millisecond. Never raises."""
         memory = self._ask("nvmlDeviceGetMemoryInfo")
+        rates, milliwatts = self._ask("nvmlDeviceGetUtilizationRates"), self._ask("nvmlDeviceGetPowerUsage")
         return GpuSample(
             counter_ns=time.perf_counter_ns(),
             # The second is what older drivers call the first.
@@ -38,6 +39,8 @@ class GpuReader:
             used=None if memory is None else int(memory.used),
             memory=_processes(self._ask("nvmlDeviceGetComputeRunningProcesses")),
             reserved=_reserved(self._device),
+            utilization=None if rates is None else rates.gpu / 100,
+            watts=None if milliwatts is None else milliwatts / 1000,
         )
 
     def close(self) -> None:

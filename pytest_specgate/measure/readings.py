@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_specgate.records import Pair
+from pytest_specgate.records import GpuUse, Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class GpuSample:
     """One look at a GPU; a field that NVML does not tell on this device is None.
 
     ``reasons`` are NVML's clock event bits, ``used`` is all memory in use, ``memory`` maps the processes that compute
-    on the device to theirs, ``reserved`` is what torch's allocator in this process holds there.
+    on the device to theirs, ``reserved`` is what torch's allocator in this process holds there. ``utilization`` is the
+    share of the time just past in which a kernel ran, ``watts`` the mean power over it.
     """
 
     counter_ns: int
@@ -56,6 +57,8 @@ class GpuSample:
     used: int | None
     memory: Mapping[int, int | None] | None
     reserved: int = 0
+    utilization: float | None = None
+    watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +117,10 @@ class Ruling:
     held: bool
     detail: str
     noted: bool = False
+
+
+def gpu_use(readings: Readings) -> tuple[GpuUse, ...]:
+    """What the samples tell of the GPU's work; nothing without a GPU, or where it tells neither."""
+    samples = () if isinstance(readings.gpu, Unknown) else readings.gpu.samples
+    told = (GpuUse(one.counter_ns, one.utilization, one.watts) for one in samples)
+    return tuple(use for use in told if use.utilization is not None or use.watts is not None)

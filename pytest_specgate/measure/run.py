@@ -17,9 +17,9 @@ from pytest_specgate.measure.asking import ask
 from pytest_specgate.measure.dialogue import Dialogue
 from pytest_specgate.measure.environment import FRESH_STARTS, examine, notes
 from pytest_specgate.measure.monitor import Monitor
-from pytest_specgate.measure.readings import Observed
+from pytest_specgate.measure.readings import Observed, gpu_use
 from pytest_specgate.measure.schedule import arms_in, blocks, order
-from pytest_specgate.records import Arm, Bias, Finding, Measurement, Pair, Request, Sampling, Trace
+from pytest_specgate.records import Arm, Bias, Finding, GpuUse, Measurement, Pair, Request, Sampling, Trace
 from pytest_specgate.stats.looks import LEAST_FRESH_STARTS, Looks
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import prompts_hash
@@ -27,6 +27,7 @@ from pytest_specgate.suite.prompts import prompts_hash
 #: Warm-up goes on until a call is within this factor of the fastest so far, or the patience is used up.
 SETTLED = 1.25
 WARMUP_PATIENCE = 6
+_Seen = tuple[tuple[Finding, ...], tuple[GpuUse, ...]]
 #: Settings of a request that reshape scores, as the workload lists them.
 _MORE = (
     *("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty"),
@@ -46,7 +47,7 @@ class Plan:
     looks: Looks
     warmup: int
     budget_seconds: float | None
-    still_open: Callable[[Sequence[Pair], Sequence[Finding]], Sequence[str]]
+    still_open: Callable[[Sequence[Pair], Sequence[Finding], Sequence[GpuUse]], Sequence[str]]
     progress: Callable[[str], None]
     gpus_before: Mapping[str, frozenset[int]] | None = None
 
@@ -60,14 +61,14 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     started = time.monotonic()
     if started_by(engine) is None:
         _warm_up(engine, case, plan.warmup)
-    pairs, findings, warnings = _observe(engine, case, plan, started)
+    pairs, findings, warnings, uses = _observe(engine, case, plan, started)
     broken = [finding for finding in findings if not finding.held and finding.rule != FRESH_STARTS]
     if broken and not _used_up(plan, time.monotonic() - started):
         plan.progress(f"{case.id}: {broken[0].rule} broken ({broken[0].detail}); measuring once more")
-        pairs, findings, warnings = _observe(engine, case, plan, started)
+        pairs, findings, warnings, uses = _observe(engine, case, plan, started)
     seconds = time.monotonic() - started
     blank = unmeasured(engine, case)
-    return replace(blank, pairs=tuple(pairs), findings=findings, warnings=warnings, seconds=seconds)
+    return replace(blank, pairs=tuple(pairs), findings=findings, warnings=warnings, seconds=seconds, gpu=uses)
 
 
 def unmeasured(engine: Engine, case: Case) -> Measurement:
@@ -147,15 +148,16 @@ def _run_longest(engine: Engine, case: Case, dialogue: Dialogue, arms: Sequence[
 
 def _observe(
     engine: Engine, case: Case, plan: Plan, started: float
-) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...]]:
+) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...], tuple[GpuUse, ...]]:
     with Monitor(engine.subject(), plan.gpus_before) as monitor:
 
-        def findings(pairs: list[Pair]) -> tuple[Finding, ...]:
-            return examine(Observed(pairs, monitor.readings(), started_by(engine) is not None))
+        def seen(pairs: list[Pair]) -> _Seen:
+            readings = monitor.readings()
+            return examine(Observed(pairs, readings, started_by(engine) is not None)), gpu_use(readings)
 
-        pairs, warnings = _rounds(engine, case, replace(plan, budget_seconds=_left(plan, started)), findings)
-        found = findings(pairs)
-    return pairs, found, (*warnings, *told(pairs), *notes(found))
+        pairs, warnings = _rounds(engine, case, replace(plan, budget_seconds=_left(plan, started)), seen)
+        found, uses = seen(pairs)
+    return pairs, found, (*warnings, *told(pairs), *notes(found)), uses
 
 
 def told(pairs: Sequence[Pair]) -> tuple[str, ...]:
@@ -166,7 +168,7 @@ def told(pairs: Sequence[Pair]) -> tuple[str, ...]:
 
 
 def _rounds(
-    engine: Engine, case: Case, plan: Plan, findings: Callable[[list[Pair]], tuple[Finding, ...]]
+    engine: Engine, case: Case, plan: Plan, seen: Callable[[list[Pair]], _Seen]
 ) -> tuple[list[Pair], tuple[str, ...]]:
     dialogue, pairs = Dialogue(case), list[Pair]()
     started, standing = time.monotonic(), ""
@@ -175,7 +177,7 @@ def _rounds(
         if done == plan.looks.most:
             break
         if done in plan.looks.rounds and not (started_by(engine) and done < LEAST_FRESH_STARTS):
-            questions = plan.still_open(pairs, findings(pairs))
+            questions = plan.still_open(pairs, *seen(pairs))
             if not questions:
                 break
             standing = f"; open: {', '.join(questions)}"

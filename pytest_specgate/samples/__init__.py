@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from statistics import fmean
 
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.metrics import METRICS
 from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Samples, Trace
-from pytest_specgate.samples import acceptance, latency, memory, output, speed
+from pytest_specgate.samples import acceptance, device, growth, latency, memory, output, speed
 from pytest_specgate.samples.blocks import block_numbers
 from pytest_specgate.samples.choices import choices
 from pytest_specgate.samples.draws import draws
@@ -34,8 +35,11 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     alone = [_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items()]
     together = _of_blocks(measurement.pairs, apart=measurement.apart)
     prompts = tuple(replace(p, series={**p.series, **together.get(p.prompt, {})}) for p in alone)
-    peaks = memory.scalars(measurement.memory)
-    return Samples(measurement.case, measurement.greedy, prompts, peaks, choices(measurement), draws(measurement))
+    grown, used = growth.steps(measurement.memory), device.series(measurement)
+    means = {name: fmean(values) for name, values in {**grown, **used}.items()}
+    scalars = {**memory.scalars(measurement.memory), **means}
+    told = choices(measurement), draws(measurement)
+    return Samples(measurement.case, measurement.greedy, prompts, scalars, *told, grown, used)
 
 
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:

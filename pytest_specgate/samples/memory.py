@@ -25,7 +25,16 @@ def scalars(memory: Mapping[Arm, MemoryReading]) -> dict[str, float]:
         shared = next((s for s in sources if _peak(candidate, s) and _peak(reference, s)), None)
         if shared is not None:
             found[f"{name}_ratio"] = _peak(candidate, shared) / _peak(reference, shared)
-    return found
+    return found | _capacity(candidate, reference)
+
+
+def _capacity(candidate: MemoryReading | None, reference: MemoryReading | None) -> dict[str, float]:
+    """``max_batch``, and its ratio where both arms can run one request at least."""
+    found = [reading.capacity.max_batch if reading and reading.capacity else None for reading in (candidate, reference)]
+    if found[0] is None:
+        return {}
+    ratio = {"max_batch_ratio": found[0] / found[1]} if found[1] else {}
+    return {"max_batch": float(found[0]), **ratio}
 
 
 def _peak(reading: MemoryReading | None, source: str) -> int:

@@ -54,6 +54,17 @@ def over_prompts(groups: Groups, alpha_low: float, alpha_high: float) -> Limits 
     return t_limits(float(means.mean()), error, means.size - 1, (alpha_low, alpha_high))
 
 
+def one_sample(values: Sequence[float], alpha_low: float, alpha_high: float) -> Limits | CannotTell:
+    """Mean of values with t limits from their own scatter; values that never differ are exact."""
+    data = np.asarray(values, dtype=float)
+    if trouble := unusable(data):
+        return trouble
+    if data.size < 2:
+        return CannotTell("one value has no scatter to judge by", "2 of them, better 8")
+    error = float(data.std(ddof=1)) / math.sqrt(data.size)
+    return t_limits(float(data.mean()), error, data.size - 1, (alpha_low, alpha_high))
+
+
 def between_runs(now: Groups, before: Groups, alpha_low: float, alpha_high: float) -> Limits | CannotTell:
     """Mean over prompts of (mean now − mean before), from the scatter within prompts of both runs.
 

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
+from pytest_specgate.suite.measuring import MeasureSpec
 from pytest_specgate.suite.quantities import (
     Allowance,
     Bytes,
@@ -25,7 +26,6 @@ from pytest_specgate.suite.quantities import (
     Name,
     Packages,
     Real,
-    Seconds,
     Strict,
     Whole,
 )
@@ -217,23 +217,6 @@ class ScenarioSpec(Strict):
         if least > self.max_tokens:
             raise ValueError(f"min_tokens {least} is above max_tokens {self.max_tokens} — raise max_tokens")
         return self
-
-
-class MeasureSpec(Strict):
-    """How much is measured."""
-
-    rounds: Whole = Field(
-        8, ge=1, le=64, description="most times that both arms run every prompt; fewer where gates are decided early"
-    )
-    warmup: Whole = Field(2, ge=1, le=50, description="least number of warm-up generations per arm")
-    budget: Seconds | None = Field(None, description='most time for one case, e.g. "90 s"')
-    memory: Flag = Field(True, description="measure each arm's memory in a process of its own")
-    costs: Flag = Field(True, description="time single forwards of draft and target, which explain a speedup")
-
-    @field_validator("budget", mode="before")
-    @classmethod
-    def _budget(cls, value: object) -> float | None:
-        return None if value is None else units.parse_seconds(value)
 
 
 class Waiver(Strict):

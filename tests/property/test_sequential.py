@@ -150,7 +150,7 @@ def test_a_replay_of_the_looks_says_what_was_said_live(
         seen = interim.looks_at(replace(unmeasured(started(suite), case), pairs=tuple(pairs)), case, LOOKS)
         return [judge(one, seen, None, context()) for one in case.gates]
 
-    def still_open(pairs: Sequence[Pair], findings: Sequence[Finding]) -> list[str]:
+    def still_open(pairs: Sequence[Pair], findings: Sequence[Finding], _: object) -> list[str]:
         live[max(pair.round for pair in pairs) + 1] = verdicts(pairs)
         return ["measure on, to see whether later rounds would change what was said"]
 

@@ -11,6 +11,7 @@ from pytest_specgate.units import format_value, parse_allowance, parse_limit, pa
 
 # Half a unit in the last place that the table prints.
 ROUNDING = {Unit.RATIO: 5e-4, Unit.FRACTION: 5e-4, Unit.TOKENS: 5e-3, Unit.RATE: 5e-2, Unit.SCORE: 5e-3}
+ROUNDING |= {Unit.SLOPE: 5e-5}
 UNITS = st.sampled_from(list(Unit))
 MAGNITUDES = st.floats(0, 1e15, allow_subnormal=False)
 SHARES = st.integers(0, 9_999)

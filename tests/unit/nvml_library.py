@@ -71,6 +71,14 @@ class Library:
         self._refuse("nvmlDeviceGetMemoryInfo")
         return SimpleNamespace(used=9 * MIB)
 
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:  # noqa: N802
+        self._refuse("nvmlDeviceGetUtilizationRates")
+        return SimpleNamespace(gpu=87, memory=40)
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:  # noqa: N802
+        self._refuse("nvmlDeviceGetPowerUsage")
+        return 412_500
+
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:  # noqa: N802
         self._refuse("nvmlDeviceGetComputeRunningProcesses")
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.memory.items()]

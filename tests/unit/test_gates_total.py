@@ -26,6 +26,9 @@ LIMITS = {
     Unit.SECONDS: ("<=20 ms", ">=0 s"),
     Unit.RATE: (">=10 tokens/s",),
     Unit.SCORE: (">=90", "==100"),
+    Unit.REQUESTS: (">=8",),
+    Unit.WATTS: ("<=300 W",),
+    Unit.JOULES: ("<=0.5 J", ">=0 J"),
     Unit.SLOPE: (">=-0.02", "<=0", "-0.1..0.1"),
 }
 WILD = st.one_of(
@@ -72,7 +75,8 @@ def runs(draw: st.DrawFn, metric: str, *, greedy: bool) -> Samples:
         cluster, digest = f"c{number // 2}", draw(st.sampled_from(["", "x", "y"]))
         prompts.append(PromptSamples(f"p{number}", cluster, series, counts, digest))
     scalars = {metric: draw(values)} if draw(st.booleans()) else {}
-    return Samples("e::c", greedy, tuple(prompts), scalars)
+    repeated = {metric: tuple(draw(st.lists(values, max_size=4)))}
+    return Samples("e::c", greedy, tuple(prompts), scalars, growth=repeated, device=repeated)
 
 
 def seen(now: Samples) -> list[Seen]:

@@ -17,7 +17,7 @@ from tests.unit.project import context, load, write
 def test_each_arm_is_measured_in_a_process_that_prepares_it_alone(tmp_path: Path) -> None:
     memory = {"reference": 2e9, "candidate": 3e9}
     suite, case = load(write(tmp_path, options={"memory": memory}))
-    readings = measure_memory(context(suite), case)
+    readings = measure_memory(context(suite), case, suite.spec.measure)
     assert readings == {
         Arm.REFERENCE: MemoryReading(host_rss=2_000_000_000, max_process_vram=2_000_000_000),
         Arm.CANDIDATE: MemoryReading(host_rss=3_000_000_000, max_process_vram=3_000_000_000),
@@ -27,14 +27,14 @@ def test_each_arm_is_measured_in_a_process_that_prepares_it_alone(tmp_path: Path
 def test_what_the_parent_held_is_not_the_childs(tmp_path: Path) -> None:
     suite, case = load(write(tmp_path, engines={"tiny": {"kind": "tests.unit.study_engines:RealMemory"}}))
     ballast = b"x" * (2**30)
-    readings = measure_memory(context(suite), case)
+    readings = measure_memory(context(suite), case, suite.spec.measure)
     assert len(ballast) > max(reading.host_rss or 0 for reading in readings.values()) > 0
 
 
 def test_an_engines_own_error_is_told_in_its_words(tmp_path: Path) -> None:
     suite, case = load(write(tmp_path, options={"fault": "oom"}))
     with pytest.raises(EngineError) as caught:
-        measure_memory(context(suite), case)
+        measure_memory(context(suite), case, suite.spec.measure)
     assert str(caught.value).startswith("tiny: the memory pass of the candidate arm failed: tiny: q1: out of memory — ")
 
 
@@ -44,7 +44,7 @@ def test_an_engines_own_error_is_told_in_its_words(tmp_path: Path) -> None:
 def test_a_crash_in_the_child_is_told_with_its_last_words(tmp_path: Path, kind: str, why: str) -> None:
     suite, case = load(write(tmp_path, engines={"tiny": {"kind": f"tests.unit.crashing:{kind}"}}))
     with pytest.raises(EngineError) as caught:
-        measure_memory(context(suite), case)
+        measure_memory(context(suite), case, suite.spec.measure)
     assert str(caught.value) == (
         f"tiny: the memory pass of the reference arm failed: {why} — run the engine alone to see why"
     )

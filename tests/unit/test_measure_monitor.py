@@ -22,7 +22,9 @@ from pytest_specgate.measure.readings import (
     Gpu,
     Load,
     Observed,
+    Readings,
     Unknown,
+    gpu_use,
 )
 from pytest_specgate.measure.software import NO_TORCH, allocations_since, compile_totals, compiled_since
 from tests.unit.nvml_library import Library, install
@@ -215,3 +217,15 @@ def test_torch_itself_counts_the_frames_that_it_compiles() -> None:
     assert not isinstance(compiled, Unknown)
     assert compiled["frames compiled"] >= 1
     assert again == {"frames compiled": 0, "tuning runs": 0, "graph inputs captured": 0}
+
+
+def test_what_a_gpu_did_reaches_the_measurement_through_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Library(), SimpleNamespace(cuda=_Cuda()))
+    with Monitor({"device": "cuda:0"}, {}, interval=60) as monitor:
+        told = gpu_use(monitor.readings())
+    assert [(one.utilization, one.watts) for one in told] == [(0.87, 412.5)] * 2
+    silent = frozenset({"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage"})
+    install(monkeypatch, Library(unsupported=silent), SimpleNamespace(cuda=_Cuda()))
+    with Monitor({"device": "cuda:0"}, {}, interval=60) as monitor:
+        assert gpu_use(monitor.readings()) == ()
+    assert gpu_use(Readings()) == ()

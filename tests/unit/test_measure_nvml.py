@@ -18,7 +18,7 @@ def test_the_device_is_found_by_torchs_uuid_and_read_whole(monkeypatch: pytest.M
     assert isinstance(reader, GpuReader)
     assert reader.uuid == "GPU-b"
     read = reader.sample()
-    assert read == GpuSample(read.counter_ns, 0x04, 1900, 9 * MIB, {41: 5 * MIB}, 3 * MIB)
+    assert read == GpuSample(read.counter_ns, 0x04, 1900, 9 * MIB, {41: 5 * MIB}, 3 * MIB, 0.87, 412.5)
     reader.close()
     assert library.open == 0
 

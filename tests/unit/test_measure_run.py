@@ -153,7 +153,7 @@ def test_measuring_ends_at_the_look_that_leaves_nothing_open(tmp_path: Path) -> 
     seen: list[int] = []
     told: list[str] = []
 
-    def still_open(pairs: Sequence[Pair], findings: Sequence[Finding]) -> list[str]:
+    def still_open(pairs: Sequence[Pair], findings: Sequence[Finding], _: object) -> list[str]:
         assert all(finding.held for finding in findings)
         seen.append(len(pairs) // 3)
         return ["speedup: about 4 rounds would decide"] if len(pairs) < 12 else []

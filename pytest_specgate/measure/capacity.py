@@ -1,0 +1,77 @@
+"""How many requests an arm can run at once: found by running them, with what runs out of memory caught.
+
+A concurrency fits if its requests, at full length, end without running out of memory. On a GPU its own memory is the
+limit. On a CPU, where a system would rather swap or kill, the suite gives a bound: the process may not take more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import cycle, islice
+
+from pytest_specgate.engines.base import Engine
+from pytest_specgate.errors import OutOfMemory
+from pytest_specgate.measure.drain import drain
+from pytest_specgate.measure.resident import bounded, forget_peak, peak_resident_bytes, resident_bytes
+from pytest_specgate.records import Arm, Capacity, Request, Throughput, Trace
+
+
+def largest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest number from 1 to ``most`` that fits, by doubling and then by halving the gap; 0 where 1 does not.
+
+    What fits is taken to fit for all smaller numbers too.
+    """
+    low, high = 0, most + 1
+    tried = 1
+    while tried < high:
+        if fits(tried):
+            low, tried = tried, min(2 * tried, most) if tried < most else high
+        else:
+            high = tried
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def measure_capacity(
+    engine: Engine, requests: Sequence[Request], arm: Arm, most: int, memory: int | None = None
+) -> Capacity:
+    """Search up to ``most`` requests at once, within ``memory`` bytes of this process where they are given."""
+    rates: dict[int, float] = {}
+
+    def fits(concurrency: int) -> bool:
+        drain(engine)
+        anew = forget_peak()
+        try:
+            with nullcontext() if memory is None else bounded(memory):
+                traces = engine.generate(_batch(requests, concurrency), arm)
+        except OutOfMemory:
+            drain(engine)
+            return False
+        if memory is not None and (peak_resident_bytes() if anew else resident_bytes()) > memory:
+            return False
+        rates[concurrency] = _rate(traces)
+        return True
+
+    engine.generate(_batch(requests, 1), arm)  # what is compiled or loaded at first use is no request's cost
+    found = largest(fits, most)
+    drain(engine)
+    kept = tuple(Throughput(number, rates[number]) for number in sorted(rates))
+    return Capacity(found, found < most, kept)
+
+
+def _batch(requests: Sequence[Request], size: int) -> list[Request]:
+    """As many requests as asked for: the same texts again under names of their own."""
+    chosen = islice(cycle(requests), size)
+    return [replace(request, prompt=f"{request.prompt}#{number}") for number, request in enumerate(chosen)]
+
+
+def _rate(traces: Sequence[Trace]) -> float:
+    wall = (max(t.chunks[-1].t_ns for t in traces) - min(t.submit_ns for t in traces)) / 1e9
+    return sum(trace.output_tokens for trace in traces) / wall if wall > 0 else 0.0

@@ -1,0 +1,33 @@
+"""A soak: the same requests block after block, and the memory that is in use once each block is drained."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_specgate.engines.base import Engine
+from pytest_specgate.measure.drain import drain
+from pytest_specgate.measure.resident import resident_bytes
+from pytest_specgate.records import Arm, Request, Soak
+
+
+def soak(engine: Engine, requests: Sequence[Request], arm: Arm, blocks: int) -> Soak:
+    """Run ``requests`` side by side ``blocks`` times. Raises EngineError, OutOfMemory."""
+    host, vram = list[int](), list[int]()
+    device = engine.subject().get("device", "")
+    for _ in range(blocks):
+        engine.generate(requests, arm)
+        drain(engine)
+        host.append(resident_bytes())
+        if (held := _device_bytes(device)) is not None:
+            vram.append(held)
+    return Soak(len(requests), tuple(host), tuple(vram) if len(vram) == blocks else ())
+
+
+def _device_bytes(device: str) -> int | None:
+    """What this process holds of the GPU by torch's account, which sees every byte of its own; None without one."""
+    torch: Any = sys.modules.get("torch")
+    if not device.startswith("cuda") or torch is None or not torch.cuda.is_initialized():
+        return None
+    return int(torch.cuda.memory_reserved(device))

@@ -1,0 +1,166 @@
+"""A soak and the search for the largest concurrency, with memory that is really taken, here and in child processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_specgate.measure.capacity import largest, measure_capacity
+from pytest_specgate.measure.memory import _order, _run_child, measure_memory
+from pytest_specgate.measure.resident import bounded, forget_peak, peak_resident_bytes, resident_bytes
+from pytest_specgate.measure.soak import soak
+from pytest_specgate.records import Arm, Capacity, MemoryReading, Message, Request, Sampling, Soak, Throughput
+from pytest_specgate.samples.growth import steps
+from pytest_specgate.samples.memory import scalars
+from tests.unit.leaking import KIB, MIB
+from tests.unit.project import context, load, started, write
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's bound on a process's memory")
+REQUESTS = [Request(f"q{n}", (Message("user", "Say it."),), 8, Sampling()) for n in range(2)]
+GROWTH = {"metric": "host_memory_slope", "limit": "<=64 KiB"}
+BATCH = {"metric": "max_batch", "limit": ">=2"}
+
+
+# --- soak -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_soak_reads_memory_once_each_block_is_drained(tmp_path: Path) -> None:
+    suite, _ = load(write(tmp_path, engines={"tiny": {"kind": "tests.unit.leaking:Keeps"}}))
+    engine = started(suite)
+    found = soak(engine, REQUESTS, Arm.CANDIDATE, 6)
+    assert (found.requests, len(found.host), found.vram) == (2, 6, ())
+    assert engine.cache == []
+
+
+def test_a_leak_shows_at_its_size_and_a_cache_does_not(tmp_path: Path) -> None:
+    leaking, keeping = (_growth(tmp_path, kind) for kind in ("Leaks", "Keeps"))
+    assert min(leaking[2:]) > 0
+    assert sorted(leaking)[len(leaking) // 2] == pytest.approx(256 * KIB, rel=0.1)
+    assert sorted(keeping)[len(keeping) // 2] == pytest.approx(0, abs=32 * KIB)
+
+
+def _growth(folder: Path, kind: str) -> tuple[float, ...]:
+    """Bytes per request from block to block, in a child process."""
+    path = write(folder, GROWTH, engines={"tiny": {"kind": f"tests.unit.leaking:{kind}"}}, measure={"soak": 16})
+    suite, case = load(path)
+    readings = measure_memory(context(suite), case, suite.spec.measure)
+    assert readings[Arm.REFERENCE].soak is None
+    assert len(readings[Arm.CANDIDATE].soak.host) == 16
+    return steps(readings)["host_memory_slope"]
+
+
+def test_the_first_quarter_of_a_soak_is_for_settling() -> None:
+    held = Soak(4, (100, 900, 1700, 1800, 1820, 1840, 1860, 1880), vram=(0, 1, 2, 3, 4, 5, 6, 7))
+    found = steps({Arm.CANDIDATE: MemoryReading(soak=held), Arm.REFERENCE: MemoryReading()})
+    assert found == {"host_memory_slope": (25.0, 5.0, 5.0, 5.0, 5.0), "vram_slope": (0.25,) * 5}
+    assert steps({Arm.CANDIDATE: MemoryReading()}) == steps({}) == {}
+
+
+def test_without_a_slope_gate_nothing_is_soaked(tmp_path: Path) -> None:
+    suite, case = load(write(tmp_path, {"metric": "host_memory", "limit": "<=9 GiB"}))
+    assert all(reading.soak is None for reading in measure_memory(context(suite), case, suite.spec.measure).values())
+
+
+# --- capacity ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 8, 64])
+@pytest.mark.parametrize("true", [0, 1, 2, 3, 5, 8, 63, 64, 100])
+def test_the_search_finds_the_largest_that_fits_and_tries_few(most: int, true: int) -> None:
+    tried: list[int] = []
+
+    def fits(number: int) -> bool:
+        tried.append(number)
+        return number <= true
+
+    assert largest(fits, most) == min(most, true)
+    assert max(tried) <= most
+    assert len(tried) == len(set(tried)) <= 14
+
+
+@linux
+def test_what_does_not_fit_is_caught_and_the_process_goes_on() -> None:
+    """In a process of its own, for the bound is the process's."""
+    program = (
+        "from pytest_specgate.measure.resident import bounded\n"
+        "from pathlib import Path\n"
+        "status = Path('/proc/self/status').read_text()\n"
+        "taken = int(status.split('VmData:')[1].split()[0]) * 1024\n"
+        "with bounded(taken + 64 * 2**20):\n"
+        "    try:\n"
+        "        bytes(256 * 2**20)\n"
+        "    except MemoryError:\n"
+        "        print('refused', len(bytes(2**20)))\n"
+        "print(len(bytes(256 * 2**20)))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["refused", str(2**20), str(256 * 2**20)]
+
+
+@linux
+def test_a_peak_can_be_forgotten() -> None:
+    ballast = b"x" * (64 * MIB)
+    before = peak_resident_bytes()
+    assert before >= resident_bytes() > len(ballast)
+    del ballast
+    if forget_peak():
+        assert peak_resident_bytes() < before
+
+
+@linux
+def test_the_draft_costs_capacity(tmp_path: Path) -> None:
+    """A request takes 24 MiB plainly and 36 MiB with the draft; the bound leaves room for some of them."""
+    engines = {"tiny": {"kind": "tests.unit.leaking:Takes"}}
+    base = _child_data(tmp_path, engines)
+    bound = {"capacity": {"memory": f"{(base + 6 * 36 * MIB + 12 * MIB) // MIB} MiB", "most": 32}}
+    suite, case = load(write(tmp_path, BATCH, engines=engines, measure=bound))
+    readings = measure_memory(context(suite), case, suite.spec.measure)
+    plain, drafting = (readings[arm].capacity for arm in Arm)
+    assert plain.exhausted
+    assert drafting.exhausted
+    # A process of Python takes a little more or less each time.
+    assert drafting.max_batch in (5, 6, 7)
+    assert 8 <= plain.max_batch <= 10
+    assert [rate.concurrency for rate in drafting.rates][:3] == [1, 2, 4]
+    assert min(rate.tokens_per_second for rate in plain.rates) > 0
+    found = scalars(readings)
+    assert found["max_batch"] == drafting.max_batch
+    assert found["max_batch_ratio"] == drafting.max_batch / plain.max_batch
+
+
+def _child_data(folder: Path, engines: object) -> int:
+    """What a child that runs no request takes: its resident peak, less what one request took."""
+    suite, case = load(write(folder, {"metric": "host_memory", "limit": "<=9 GiB"}, engines=engines))
+    alone = replace(context(suite), arms=(Arm.CANDIDATE,))
+    return _run_child(alone, _order(case, Arm.CANDIDATE, suite.spec.measure)).host_rss - 36 * MIB
+
+
+def test_a_search_ends_at_the_most_that_is_to_be_tried(tmp_path: Path) -> None:
+    suite, _ = load(write(tmp_path))
+    engine = started(suite)
+    found = measure_capacity(engine, REQUESTS, Arm.CANDIDATE, 6)
+    assert (found.max_batch, found.exhausted) == (6, False)
+    assert [rate.concurrency for rate in found.rates] == [1, 2, 4, 6]
+
+
+def test_without_a_bound_a_cpu_is_not_searched(tmp_path: Path) -> None:
+    suite, case = load(write(tmp_path, BATCH))
+    assert all(one.capacity is None for one in measure_memory(context(suite), case, suite.spec.measure).values())
+
+
+def test_a_ratio_needs_an_arm_that_runs_at_all() -> None:
+    def reading(most: int) -> MemoryReading:
+        return MemoryReading(capacity=Capacity(most, True, (Throughput(1, 2.0),)))
+
+    assert scalars({Arm.CANDIDATE: reading(0), Arm.REFERENCE: reading(0)}) == {"max_batch": 0.0}
+    assert scalars({Arm.REFERENCE: reading(3)}) == {}
+
+
+def test_a_bound_below_what_is_taken_is_lifted_again() -> None:
+    with bounded(2**40):
+        pass
+    assert len(bytes(MIB)) == MIB
