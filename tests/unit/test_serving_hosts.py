@@ -13,12 +13,17 @@ import pytest
 from pytest_specgate.engines.serving import footprint
 from pytest_specgate.engines.serving.first_token import Question, probe
 from pytest_specgate.engines.serving.hosts import Hosts
+from pytest_specgate.engines.serving.process import Launch
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Arm
 from tests.unit.test_serving_process import PATIENCE, a_launch, all_gone, error_of, gone, linux, no_probe, running
 
 A, B = Arm.REFERENCE, Arm.CANDIDATE
 FINE = [200, '{"choices": []}']
+
+
+def hosts_of(launches: dict[Arm, Launch], *, apart: bool = False) -> Hosts:
+    return Hosts(launches, dict.fromkeys(launches, no_probe), apart=apart)
 
 
 def pid_of(hosts: Hosts, arm: Arm) -> int:
@@ -39,7 +44,7 @@ def answering(*answers: list[object]) -> str:
 
 
 def test_nothing_is_started_before_it_is_asked_for(tmp_path: Path) -> None:
-    hosts = Hosts({A: a_launch(tmp_path)}, no_probe)
+    hosts = hosts_of({A: a_launch(tmp_path)})
 
     assert hosts.runs(A)
     assert not hosts.runs(B)
@@ -48,7 +53,7 @@ def test_nothing_is_started_before_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_both_arms_are_up_side_by_side_and_keep_their_servers(tmp_path: Path) -> None:
-    hosts = Hosts({A: a_launch(tmp_path), B: a_launch(tmp_path)}, no_probe)
+    hosts = hosts_of({A: a_launch(tmp_path), B: a_launch(tmp_path)})
     try:
         pids = [pid_of(hosts, A), pid_of(hosts, B), pid_of(hosts, A)]
 
@@ -62,7 +67,7 @@ def test_both_arms_are_up_side_by_side_and_keep_their_servers(tmp_path: Path) ->
 
 
 def test_apart_one_is_started_when_the_other_has_ended(tmp_path: Path) -> None:
-    hosts = Hosts({A: a_launch(tmp_path), B: a_launch(tmp_path)}, no_probe, apart=True)
+    hosts = hosts_of({A: a_launch(tmp_path), B: a_launch(tmp_path)}, apart=True)
     try:
         first = pid_of(hosts, A)
         second = pid_of(hosts, B)
@@ -76,7 +81,7 @@ def test_apart_one_is_started_when_the_other_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_server_that_died_is_told_and_started_again(tmp_path: Path) -> None:
-    hosts = Hosts({A: a_launch(tmp_path)}, no_probe)
+    hosts = hosts_of({A: a_launch(tmp_path)})
     try:
         hosts.check(A, 0.0)
         hosts.check(B, 0.0)
@@ -157,7 +162,7 @@ def test_the_memory_of_a_server_is_that_of_all_its_processes(tmp_path: Path) -> 
     )
     small = a_launch(tmp_path)
     large = a_launch(tmp_path, command=(sys.executable, "-c", script, small.command[1], "${port}"))
-    hosts = Hosts({A: small, B: large}, no_probe)
+    hosts = hosts_of({A: small, B: large})
     try:
         assert hosts.peak_resident(A) is None
         pid = pid_of(hosts, B)

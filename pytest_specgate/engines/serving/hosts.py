@@ -18,8 +18,8 @@ from pytest_specgate.records import Arm
 class Hosts:
     """The servers of those arms that have a command; ``apart`` says that only one of them may be up."""
 
-    def __init__(self, launches: Mapping[Arm, Launch], probe: Probe, *, apart: bool = False) -> None:
-        self._launches, self._probe, self._apart = launches, probe, apart
+    def __init__(self, launches: Mapping[Arm, Launch], probes: Mapping[Arm, Probe], *, apart: bool = False) -> None:
+        self._launches, self._probes, self._apart = launches, probes, apart
         self._up: dict[Arm, Server] = {}
 
     def runs(self, arm: Arm) -> bool:
@@ -40,7 +40,7 @@ class Hosts:
         """Start this arm's server anew. Raises EngineError."""
         for other in tuple(self._up) if self._apart else (arm,):
             self._end(other)
-        self._up[arm] = process.start(self._launches[arm], self._probe)
+        self._up[arm] = process.start(self._launches[arm], self._probes[arm])
 
     def check(self, arm: Arm, patience: float) -> None:
         """Raise EngineError with its last words if this arm's server has ended; see :meth:`Server.check`."""

@@ -1,0 +1,36 @@
+"""The fake server as a program of its own, for suites that start their servers: ``started.py PORT SCRIPT``.
+
+``SCRIPT`` is JSON: the fields of :class:`tests.serving.script.Script`, and ``die_after`` requests it kills itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.serving.fake_server import FakeServer
+from tests.serving.script import Script
+
+
+def main(port: int, script: dict[str, object]) -> None:
+    """Answer until killed."""
+    die_after = script.pop("die_after", None)
+    with FakeServer(Script(**script), port=port) as server:  # type: ignore[arg-type]
+        server.pages["/health"] = (200, "text/plain", "fine")
+
+        def die() -> None:
+            if len(server.requests) == die_after:
+                os.write(2, b"CUDA error: an illegal memory access was encountered\n")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        server.after_reply = die
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), json.loads(sys.argv[2]))
