@@ -18,6 +18,7 @@ from pytest_specgate.suite.cases import Gate, Scenario, Suite
 from pytest_specgate.suite.explain import suite_error
 from pytest_specgate.suite.extends import inside, read_with_bases
 from pytest_specgate.suite.model import ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.modelpaths import from_suite
 from pytest_specgate.suite.nodes import Mapping, find, plain
 from pytest_specgate.suite.prompts import PromptFiles, load_prompts
 from pytest_specgate.suite.substitute import substitute
@@ -39,6 +40,7 @@ def load_suite(
     files = prompt_files if prompt_files is not None else PromptFiles(root)
     folders = (path.parent, root)
     tree = substitute(read_with_bases(path, folders, lambda file: shown(file, root)), environ)
+    tree = from_suite(tree, path.parent, root)
     try:
         spec = SuiteSpec.model_validate(plain(tree))
     except ValidationError as error:

@@ -196,3 +196,33 @@ def test_every_leaf_comes_from_one_of_the_two(base: dict[str, object], child: di
         for step in path:
             value = value[step]  # type: ignore[index]
         assert value == leaf.value
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("../models/m", "./models/m"),
+        ("./m.gguf", "./shared/m.gguf"),
+        ("beside", "./shared/beside"),
+        ("org/name", "org/name"),
+        ("pkg://package/m.gguf", "pkg://package/m.gguf"),
+        ("/srv/m", "/srv/m"),
+    ],
+)
+def test_models_of_a_base_are_named_from_where_it_lies(tmp_path: Path, written: str, read: str) -> None:
+    engine = f"{{target: {written}, candidate: {{method: draft_model, draft: {written}}}}}"
+    write(tmp_path, base=BASE.replace("{target: m, candidate: {method: prompt_lookup, num_draft_tokens: 2}}", engine))
+    (tmp_path / "shared" / "beside").mkdir()
+    (tmp_path / "child.yaml").write_text(CHILD)
+
+    engine_spec = load_suite(tmp_path / "child.yaml", tmp_path).spec.engines["tiny"]
+
+    assert engine_spec.candidate is not None
+    assert (engine_spec.target, engine_spec.candidate.draft) == (read, read)
+
+
+def test_models_that_the_child_names_are_its_own(tmp_path: Path) -> None:
+    write(tmp_path, base=BASE)
+    (tmp_path / "child.yaml").write_text(CHILD.replace("{candidate: {num_draft_tokens: 8}}", "{target: ./n}"))
+
+    assert load_suite(tmp_path / "child.yaml", tmp_path).spec.engines["tiny"].target == "./n"
