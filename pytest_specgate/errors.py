@@ -6,6 +6,7 @@
     │   ├── PromptError         a prompt file
     │   └── BaselineError       a baseline file
     ├── EngineError             an engine cannot start, or cannot do what the case asks for
+    │   ├── Unsupported         a request asks for what the engine cannot do at all
     │   ├── MissingPackage      a package that the engine needs is not installed
     │   └── OutOfMemory         the device or the host ran out of memory
     ├── InvalidTrace            an engine's own counters contradict themselves
@@ -77,6 +78,10 @@ class EngineError(SpecgateError):
         self.engine = engine
         self.what = what
         self.hint = hint
+
+
+class Unsupported(EngineError):
+    """A request asks for what this engine cannot do at all, whatever the model: refused rather than ignored."""
 
 
 class MissingPackage(EngineError):

@@ -48,9 +48,10 @@ def _open(
     asked: Sequence[Gate], seen: Sequence[gates.Seen], stored: Stored | None, context: gates.JudgeContext
 ) -> Iterator[str]:
     for gate in asked:
-        # Peaks and scores come from passes of their own, and a greedy text decays alike in every round.
+        # Peaks, scores and sweeps come from passes of their own, and a greedy text decays alike in every round.
         family, greedy = gate.spec.info.family, seen[-1].samples.greedy
-        if family in (Family.MEMORY, Family.GROWTH, Family.EXACTNESS) or (greedy and family is Family.DECAY):
+        apart = (Family.MEMORY, Family.GROWTH, Family.EXACTNESS, Family.REQUESTS)
+        if family in apart or (greedy and family is Family.DECAY):
             continue
         for check in gates.open_checks(gates.judge(gate, seen, stored, context).checks):
             yield f"{gate.spec.label}: {check.needed}"

@@ -50,6 +50,7 @@ class Family(Enum):
     OUTPUT = "output"
     EXACTNESS = "exactness"
     DISTRIBUTION = "distribution"
+    REQUESTS = "requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +255,13 @@ _TABLE = (
         Better.HIGHER,
         Family.OUTPUT,
         "share of requests whose ids, usage and budget agree, with nothing after EOS or a stop string",
+    ),
+    Metric(
+        "request_honouring",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.REQUESTS,
+        "share of requests made up at the edge (lengths, ends, budgets, penalties, seeds, batches) that are honoured",
     ),
     Metric(
         "chrf",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pytest_specgate.chances import Draws, Fit
-from pytest_specgate.logits import Choices, Exactness
+from pytest_specgate.logits import Choices, Control, Exactness
 
 
 class Arm(str, Enum):
@@ -41,6 +41,7 @@ class Capability(str, Enum):
     SEEDS = "seeds"
     LOGITS = "logits"
     STREAMING = "streaming"
+    TOKENS = "tokens"
 
 
 # --- into an engine ---------------------------------------------------------------------------------------------
@@ -98,7 +99,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One generation to run. ``prompt`` names the turn (``chat-01/2``) and is the unit of pairing."""
+    """One generation to run. ``prompt`` names the turn (``chat-01/2``) and is the unit of pairing.
+
+    ``token_ids`` are the whole prompt, in place of messages (:attr:`Capability.TOKENS`). ``stop_ids`` end the text as
+    its end-of-text tokens do, and stay in force under ``ignore_eos``.
+    """
 
     prompt: str
     messages: tuple[Message, ...]
@@ -106,6 +111,24 @@ class Request:
     sampling: Sampling
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    token_ids: tuple[int, ...] | None = None
+    stop_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an engine that takes token ids says of its models: what requests at the edge are made from.
+
+    ``eos`` ends a text by itself; ``draft_tokens`` is k; windows are in tokens, None where there is no end of them (or
+    no draft model); ``block`` is how many tokens its cache grows by, None where it has no such unit.
+    """
+
+    vocabulary: int
+    eos: tuple[int, ...]
+    draft_tokens: int
+    window: int | None = None
+    draft_window: int | None = None
+    block: int | None = None
 
 
 # --- out of an engine -------------------------------------------------------------------------------------------
@@ -330,6 +353,56 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """One request of a sweep over what faults hide behind, and what must hold of its answer by either arm.
+
+    ``looks_for`` says what a person would call broken. ``expected`` are the output's ids where the target's own text
+    tells them; ``same_as`` names the probe whose answer this one repeats, ``unlike`` those of which at least one must
+    differ. Tokens of ``never`` may not stand among the first ``until``; ``always`` is every token. Probes of one
+    ``company`` run in one call. ``may_refuse`` is what an engine may decline instead of answering.
+    """
+
+    name: str
+    area: str
+    looks_for: str
+    request: Request
+    expected: tuple[int, ...] | None = None
+    same_as: str = ""
+    unlike: tuple[str, ...] = ()
+    never: tuple[int, ...] = ()
+    until: int = 0
+    always: int | None = None
+    company: str = ""
+    may_refuse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one arm made of a probe: a trace, or why there is none. ``regrets`` is None where nothing was scored."""
+
+    probe: str
+    arm: Arm
+    trace: Trace | None
+    refusal: str = ""
+    crashed: bool = False
+    regrets: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All probes with both arms' replies; ``control`` is None where the engine cannot score.
+
+    ``not_asked`` names what this engine does not offer, or what its window leaves no room for.
+    """
+
+    probes: tuple[Probe, ...]
+    replies: tuple[Reply, ...]
+    control: Control | None
+    not_asked: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """What absolute numbers depend on and a build does not change: names the baseline folder."""
 
@@ -377,8 +450,8 @@ class Measurement:
 
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
     draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` and ``fit`` are None
-    where no text was scored, ``costs`` where the engine does not tell what forwards cost. ``apart``: the arms were
-    never up together, and each round is a fresh start of both.
+    where no text was scored, ``costs`` where the engine does not tell what forwards cost, ``sweep`` where no requests
+    were made up. ``apart``: the arms were never up together, and each round is a fresh start of both.
     """
 
     case: str
@@ -398,6 +471,7 @@ class Measurement:
     costs: Costs | None = None
     fit: Fit | None = None
     gpu: tuple[GpuUse, ...] = ()
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +495,8 @@ class Samples:
     """The numbers of one case that gates judge and baselines keep. ``scalars`` maps a metric to one value per run.
 
     ``choices`` and ``draws`` are what this run's target says of this run's texts, ``growth`` maps a metric to the bytes
-    per request of every step of the soak, and ``device`` one to a value per round; no baseline keeps any of them.
+    per request of every step of the soak, and ``device`` one to a value per round; ``sweep`` is what was made of
+    requests at the edge; no baseline keeps any of them.
     """
 
     case: str
@@ -432,6 +507,7 @@ class Samples:
     draws: Draws | None = None
     growth: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     device: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from pytest_specgate.measure.memory import OWN_PASS, measure_memory
 from pytest_specgate.measure.nvml import processes_by_gpu
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.measure.scoring import with_scores
+from pytest_specgate.measure.sweep import sweep_case
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
 from pytest_specgate.records import Finding, GpuUse, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
@@ -174,6 +175,8 @@ class SuiteSession:
         engine = self._start()
         try:
             with alone_on(engine.subject().get("device", "cpu"), case.id, self.settings.progress):
+                if case.scenario.generated:
+                    return self._reduced(case, sweep_case(engine, case, self.settings.progress))
                 blank = unmeasured(engine, case)
                 fits = FitPass(engine, case, self.settings.progress)
                 plan = self._plan(case, (blank, self._stored(case, blank)), seconds, fits)

@@ -21,7 +21,7 @@ from pytest_specgate.decoding.verifier import ExactVerifier, Verifier
 from pytest_specgate.records import Round
 
 #: Cache slots are made for texts of a multiple of so many tokens, so that texts of like length share them.
-_STEP = 64
+STEP = 64
 
 
 class Decoder:
@@ -81,7 +81,7 @@ class Decoder:
 
     def _reserve(self, jobs: Sequence[Job], slots: int) -> None:
         longest = max(len(job.prompt) + job.max_tokens for job in jobs) + self._draft_tokens + 1
-        capacity = -(-longest // _STEP) * _STEP
+        capacity = -(-longest // STEP) * STEP
         self.target.reserve(slots, capacity)
         self.drafter.reserve(slots, capacity)
 

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from pytest_specgate.chances import Chances
 from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.model import EngineSpec
 
 #: How the ``device`` of an engine's subject begins where its decoders are servers: their hosts follow, joined by ``+``.
@@ -119,6 +119,20 @@ class ChanceScorer(Protocol):
         The texts (none is empty) are teacher-forced; chances are those after all that the request does to them:
         temperature, filters, penalties. Raises EngineError, OutOfMemory.
         """
+
+
+@runtime_checkable
+class Tokenized(Protocol):
+    """What an engine with :attr:`Capability.TOKENS` can do besides: take prompts as ids, and say what bounds them."""
+
+    def bounds(self) -> Bounds:
+        """Return vocabulary, windows and draft length. Raises EngineError where the engine is not started."""
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return a text's ids, nothing added."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens left out."""
 
 
 def seed_of(request: Request) -> int:

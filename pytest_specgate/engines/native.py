@@ -19,7 +19,7 @@ from pytest_specgate.engines.base import EngineContext, Timed
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
 
 if TYPE_CHECKING:
     from pytest_specgate.decoding.loop import Decoder
@@ -33,7 +33,10 @@ class NativeEngine:
     """The engine protocol over :mod:`pytest_specgate.decoding`."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.ROUNDS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS}
+        {
+            *(Capability.ROUNDS, Capability.BATCH, Capability.SEEDS),
+            *(Capability.STREAMING, Capability.LOGITS, Capability.TOKENS),
+        }
     )
 
     def __init__(self, context: EngineContext) -> None:
@@ -169,14 +172,31 @@ class NativeEngine:
             return fitting.chances(whom, fitting.drawn(asked, texts, speaker), self._name)
 
     def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
-        messages = [{"role": m.role, "content": m.content} for m in request.messages]
-        ids = target.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+        from pytest_specgate.engines.hf.shaping import Speaker, prompt_ids
+
+        ids = prompt_ids(request, Speaker(self._name, target))
         window = self._decoders[Arm.REFERENCE].target.anatomy.context
         if window is not None and len(ids) + request.max_tokens > window:
             asked = f"{len(ids)} prompt tokens and {request.max_tokens} to generate"
             what = f"{request.prompt}: {asked} exceed the window of {window}"
             raise EngineError(self._name, what, "lower max_tokens or shorten the prompt")
-        return tuple(ids)
+        return ids
+
+    def bounds(self) -> Bounds:
+        """Return vocabulary, windows and draft length, and by how much the cache grows."""
+        from pytest_specgate.decoding.loop import STEP
+        from pytest_specgate.engines.hf import facts
+
+        candidate = self._context.spec.candidate
+        return facts.bounds(self._started(), self._draft, candidate.num_draft_tokens if candidate else 0, STEP)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return a text's ids, nothing added."""
+        return tuple(self._started().tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens left out."""
+        return str(self._started().tokenizer.decode(list(ids), skip_special_tokens=True))
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:

@@ -17,12 +17,21 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_specgate.chances import Chances
-from pytest_specgate.engines.base import ChanceScorer, Drains, Engine, EngineContext, ForwardTimer, Scorer, Timed
+from pytest_specgate.engines.base import (
+    ChanceScorer,
+    Drains,
+    Engine,
+    EngineContext,
+    ForwardTimer,
+    Scorer,
+    Timed,
+    Tokenized,
+)
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
 from pytest_specgate.metrics import Unit
-from pytest_specgate.records import Arm, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
+from pytest_specgate.records import Arm, Bounds, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
 from pytest_specgate.suite.model import EngineSpec
 from pytest_specgate.units import did_you_mean, parse_bytes, parse_quantity
 
@@ -140,6 +149,23 @@ class Planted:
         """Have the wrapped engine give its memory back, if it keeps any."""
         if isinstance(self._inner, Drains):
             self._inner.drain()
+
+    def bounds(self) -> Bounds:
+        """Return the wrapped engine's; asked for only where that engine takes token ids."""
+        return self._tokenized().bounds()
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the wrapped engine's ids of a text."""
+        return self._tokenized().encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the wrapped engine's text of ids."""
+        return self._tokenized().decode(ids)
+
+    def _tokenized(self) -> Tokenized:
+        if not isinstance(self._inner, Tokenized):
+            raise EngineError(self._name, "the wrapped engine takes no token ids", "use an engine that does")
+        return self._inner
 
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Return what the wrapped engine knows."""

@@ -16,7 +16,7 @@ from pytest_specgate.engines.base import EngineContext, Timed, seed_of
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.model import Method
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class TransformersEngine:
     """The engine protocol over Hugging Face transformers."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS}
+        {Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS, Capability.TOKENS}
     )
 
     def __init__(self, context: EngineContext) -> None:
@@ -184,18 +184,33 @@ class TransformersEngine:
             raise EngineError(self._name, what, "give greedy and sampled scenarios an engine each")
         self._pruned = self._pruned or not request.sampling.greedy
 
-    def _encode(self, request: Request, target: Loaded) -> Any:
-        messages = [{"role": m.role, "content": m.content} for m in request.messages]
-        inputs = target.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-        )
+    def _encode(self, request: Request, target: Loaded) -> dict[str, Any]:
+        import torch
+
+        from pytest_specgate.engines.hf.shaping import Speaker, prompt_ids
+
+        ids = torch.tensor([prompt_ids(request, Speaker(self._name, target))], device=target.model.device)
         window = getattr(target.model.config.get_text_config(), "max_position_embeddings", None)
-        length = inputs["input_ids"].shape[1]
+        length = ids.shape[1]
         if window is not None and length + request.max_tokens > window:
             asked = f"{length} prompt tokens and {request.max_tokens} to generate"
             what = f"{request.prompt}: {asked} exceed the window of {window}"
             raise EngineError(self._name, what, "lower max_tokens or shorten the prompt")
-        return inputs.to(target.model.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    def bounds(self) -> Bounds:
+        """Return vocabulary, windows and draft length."""
+        from pytest_specgate.engines.hf import facts
+
+        return facts.bounds(self._started(), self._draft, self._plan.draft_tokens if self._plan else 0)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return a text's ids, nothing added."""
+        return tuple(self._started().tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens left out."""
+        return str(self._started().tokenizer.decode(list(ids), skip_special_tokens=True))
 
     # --- facts -------------------------------------------------------------------------------------------
 

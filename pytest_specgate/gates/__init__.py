@@ -19,6 +19,7 @@ from pytest_specgate.gates import (
     memory,
     output,
     repeated,
+    requests,
     speedup,
 )
 from pytest_specgate.gates.anchor import added_up
@@ -43,6 +44,7 @@ _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext]
     Family.OUTPUT: output.judge,
     Family.EXACTNESS: exactness.judge,
     Family.DISTRIBUTION: distribution.judge,
+    Family.REQUESTS: requests.judge,
 }
 
 

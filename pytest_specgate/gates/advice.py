@@ -48,6 +48,8 @@ ADVICE = {
     "from the q that is declared",
     "length_ratio": "check the stop rule inside accepted blocks: end of text, stop strings, max_tokens",
     "token_accounting": "check the stop rule and the token budget inside accepted blocks",
+    "request_honouring": "the requests are in the JSON report: run them by both arms, then look at what the "
+    "request's kind names, at draft positions above all",
     "chrf": _TEXT,
     "bleu": _TEXT,
     "rouge_l": _TEXT,

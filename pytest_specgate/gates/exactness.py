@@ -29,7 +29,7 @@ MOST_NOISE = 0.75
 LEAST_CONTROL = 128
 _MANTISSA = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 #: In these a tie that rounding can turn is so rare that equal arithmetic means equal texts.
-_FINE = frozenset({"float32", "float64"})
+FINE = frozenset({"float32", "float64"})
 
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
@@ -134,7 +134,7 @@ def _more_ties(found: Choices, context: JudgeContext) -> str:
 
 
 def _invariant(found: Choices, dtype: str) -> bool:
-    return dtype in _FINE and found.control.agree and not found.control.self_change and not found.restless
+    return dtype in FINE and found.control.agree and not found.control.self_change and not found.restless
 
 
 def _off(texts: Sequence[TextRegrets], noise: float) -> bool:

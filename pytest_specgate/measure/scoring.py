@@ -44,6 +44,10 @@ LEAST_SMALL = 64
 _FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization")
 
 
+#: A request and the ids of an answer to it.
+Asked = tuple[Request, tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Texts:
     """Texts with the requests that they answer."""
@@ -78,13 +82,17 @@ class _Target:
 
     def scores(self, texts: _Texts, width: int | None) -> list[Scores]:
         """Scores of all texts, ``width`` tokens a forward. Raises EngineError for what are no scores of these."""
-        found = self.scorer.score(texts.requests, texts.ids, width)
-        wrong = "" if len(found) == len(texts.ids) else f"{len(found)} texts scored of {len(texts.ids)}"
-        for request, ids, scores in zip(texts.requests, texts.ids, found):
-            wrong = wrong or (f"{request.prompt}: {said}" if (said := _misfit(len(ids), scores)) else "")
-        if wrong:
-            raise EngineError(self.name, wrong, "look at the target's weights and dtype, or at the engine's adapter")
-        return found
+        return _checked(self.name, self.scorer, texts, width)
+
+
+def _checked(name: str, scorer: Scorer, texts: _Texts, width: int | None) -> list[Scores]:
+    found = scorer.score(texts.requests, texts.ids, width)
+    wrong = "" if len(found) == len(texts.ids) else f"{len(found)} texts scored of {len(texts.ids)}"
+    for request, ids, scores in zip(texts.requests, texts.ids, found):
+        wrong = wrong or (f"{request.prompt}: {said}" if (said := _misfit(len(ids), scores)) else "")
+    if wrong:
+        raise EngineError(name, wrong, "look at the target's weights and dtype, or at the engine's adapter")
+    return found
 
 
 def _misfit(tokens: int, scores: Scores) -> str:
@@ -132,6 +140,26 @@ def score_case(
     own = _distinct(asked, [pair.reference for pair in measurement.pairs])
     control, fresh = _control(target, own, measurement, progress)
     return Exactness(scored, control, seconds, fresh)
+
+
+def scores_of(engine: Scorer, name: str, asked: Sequence[Asked]) -> list[Scores]:
+    """Scores of each text as answer to its request, checked. ``name`` is the engine's. Raises EngineError."""
+    if not asked:
+        return []
+    return _checked(name, engine, _texts(asked), None)
+
+
+def control_for(
+    engine: Engine, case: Case, asked: Sequence[Asked], measurement: Measurement, progress: Callable[[str], None]
+) -> Control | None:
+    """The control of an engine that scores, on plain answers of its reference arm; None where there are none."""
+    if not isinstance(engine, Scorer) or not asked:
+        return None
+    return _control(_Target(case.engine, engine, engine), _texts(asked), measurement, progress)[0]
+
+
+def _texts(asked: Sequence[Asked]) -> _Texts:
+    return _Texts([request for request, _ in asked], [ids for _, ids in asked])
 
 
 def _distinct(asked: Mapping[str, Request], traces: Sequence[Trace]) -> _Texts:

@@ -102,10 +102,12 @@ class GateItem(pytest.Item):
         self.suite = suite
         self.case = case
         self.gate = gate
-        category = case.scenario.spec.category.value
-        self.extra_keyword_matches.add(category)
-        for name in ("specgate", gate.spec.metric, category.replace("-", "_"), suite.spec.tier.value):
+        for name in ("specgate", gate.spec.metric, suite.spec.tier.value):
             self.add_marker(name)
+        if not case.scenario.generated:
+            category = case.scenario.spec.category.value
+            self.extra_keyword_matches.add(category)
+            self.add_marker(category.replace("-", "_"))
 
     @property
     def engine_id(self) -> tuple[Path, str]:

@@ -39,7 +39,7 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     means = {name: fmean(values) for name, values in {**grown, **used}.items()}
     scalars = {**memory.scalars(measurement.memory), **means}
     told = choices(measurement), draws(measurement)
-    return Samples(measurement.case, measurement.greedy, prompts, scalars, *told, grown, used)
+    return Samples(measurement.case, measurement.greedy, prompts, scalars, *told, grown, used, measurement.sweep)
 
 
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:
@@ -73,7 +73,7 @@ def _of_blocks(pairs: tuple[Pair, ...], *, apart: bool) -> Mapping[str, dict[str
 
 
 def _refuse_invalid(measurement: Measurement) -> None:
-    if not measurement.pairs:
+    if not measurement.pairs and measurement.sweep is None:
         raise InvalidTrace(f"{measurement.case}: nothing was measured — give the scenario at least one prompt")
     for pair in measurement.pairs:
         for trace in (pair.reference, pair.candidate):

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_specgate.errors import Location, SuiteError
+from pytest_specgate.metrics import Family
 from pytest_specgate.records import Sampling
-from pytest_specgate.suite.model import EngineSpec, GateSpec, ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.model import Category, EngineSpec, GateSpec, Prompts, ScenarioSpec, SuiteSpec
 from pytest_specgate.suite.prompts import Conversation
 
 
@@ -25,12 +26,16 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario with its conversations loaded."""
+    """A scenario with its conversations loaded.
+
+    One that is ``generated`` has none: its requests are made up when an engine is there to say what bounds them.
+    """
 
     name: str
     spec: ScenarioSpec
     location: Location
     conversations: tuple[Conversation, ...]
+    generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +106,24 @@ def _all_cases(suite: Suite) -> list[Case]:
                     Case(engine, engine_spec, scenario, sampling, concurrency, gates)
                     for concurrency in scenario.spec.concurrency
                 )
+        if sweeping := tuple(gate for gate in suite.gates if _sweeps(gate.spec, engine)):
+            cases.append(Case(engine, engine_spec, _made_up(sweeping[0]), Sampling(), 1, sweeping))
     return cases
 
 
+def _sweeps(spec: GateSpec, engine: str) -> bool:
+    return spec.info.family is Family.REQUESTS and (not spec.engines or engine in spec.engines)
+
+
+def _made_up(gate: Gate) -> Scenario:
+    """The scenario of a gate that makes up its own requests; nothing of its spec is asked for."""
+    spec = ScenarioSpec(category=Category.QA, prompts=Prompts(file="none"))
+    return Scenario("requests", spec, gate.location, (), generated=True)
+
+
 def _selects(spec: GateSpec, engine: str, scenario: str) -> bool:
+    if spec.info.family is Family.REQUESTS:
+        return False
     return (not spec.engines or engine in spec.engines) and (not spec.scenarios or scenario in spec.scenarios)
 
 

@@ -291,11 +291,14 @@ class GateSpec(Strict):
                 "remove 'statistic'; it is for latency metrics"
             )
         whole = self.limit is not None and self.limit.low == self.limit.high == 1
-        if self.info.family in (Family.EXACTNESS, Family.DISTRIBUTION) and (self.compares or not whole):
+        exact = self.info.family in (Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS)
+        if exact and (self.compares or not whole):
             raise ValueError(
                 f"{self.metric} is all or nothing, and compares with no baseline — "
                 "write limit: \"==100%\" and neither max_drop nor max_rise"
             )
+        if self.info.family is Family.REQUESTS and self.scenarios:
+            raise ValueError(f"{self.metric} makes up its own requests — remove 'scenarios'")
         return self
 
     @property

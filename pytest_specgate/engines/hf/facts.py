@@ -14,7 +14,7 @@ from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading, machine, shaping
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.errors import EngineError
-from pytest_specgate.records import MemoryReading
+from pytest_specgate.records import Bounds, MemoryReading
 from pytest_specgate.suite.model import Candidate, EngineSpec
 
 
@@ -65,6 +65,24 @@ def memory(
         kv_cache=kv_cache,
         kv_cache_draft=kv_cache_draft,
     )
+
+
+def bounds(target: Loaded, draft: Loaded | None, draft_tokens: int, block: int | None = None) -> Bounds:
+    """What requests at the edge are made from. Ids beyond the tokenizer's are no part of the vocabulary."""
+    rows = int(target.model.config.get_text_config().vocab_size)
+    return Bounds(
+        vocabulary=min(rows, len(target.tokenizer)),
+        eos=shaping.eos_ids(target.model),
+        draft_tokens=draft_tokens,
+        window=_window(target),
+        draft_window=_window(draft) if draft else None,
+        block=block,
+    )
+
+
+def _window(loaded: Loaded) -> int | None:
+    window = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
+    return None if window is None else int(window)
 
 
 def workload(target: Loaded) -> Mapping[str, str]:

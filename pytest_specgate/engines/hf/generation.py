@@ -35,7 +35,7 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     import torch
 
     target, clock = speaker.target, ChunkClock()
-    eos = () if request.ignore_eos else shaping.eos_ids(target.model)
+    eos = shaping.ends(request, target.model)
     arguments = {**shaping.arguments(request, speaker), **_stopping(request, target, eos), **extra}
     watching = watched(target.model) if extra else nullcontext(RoundLog())
     _wait_for(target.model.device)

@@ -9,7 +9,7 @@ from pytest_specgate.decoding.meter import PHASES, Totals
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.engines.base import seed_of
 from pytest_specgate.engines.hf.loading import Loaded
-from pytest_specgate.engines.hf.shaping import Speaker, eos_ids, processors
+from pytest_specgate.engines.hf.shaping import Speaker, ends, processors
 from pytest_specgate.records import Arm, Request, Spent, Trace
 
 
@@ -23,7 +23,7 @@ def job(request: Request, prompt: tuple[int, ...], speaker: Speaker) -> Job:
     def decode(ids: Sequence[int]) -> str:
         return str(target.tokenizer.decode(ids, skip_special_tokens=True))
 
-    eos = frozenset() if request.ignore_eos else frozenset(eos_ids(target.model))
+    eos = frozenset(ends(request, target.model))
     return Job(
         prompt=prompt,
         max_tokens=request.max_tokens,

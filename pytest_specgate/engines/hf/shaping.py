@@ -24,7 +24,7 @@ from pytest_specgate.decoding.processors import (
     TopP,
 )
 from pytest_specgate.engines.hf.loading import Loaded
-from pytest_specgate.errors import EngineError
+from pytest_specgate.errors import EngineError, Unsupported
 from pytest_specgate.records import Bias, Request, Sampling
 
 #: (scores ``[width, vocabulary]`` of output tokens from the ``at``-th on, the whole output, at) → shaped scores.
@@ -47,6 +47,27 @@ def eos_ids(model: Any) -> tuple[int, ...]:
     return (eos,) if isinstance(eos, int) else tuple(eos)
 
 
+def ends(request: Request, model: Any) -> tuple[int, ...]:
+    """Return the ids that end this request's text."""
+    own = () if request.ignore_eos else eos_ids(model)
+    return (*own, *(token for token in request.stop_ids if token not in own))
+
+
+def prompt_ids(request: Request, speaker: Speaker) -> tuple[int, ...]:
+    """The request's prompt as ids: its own, or its messages in the target's template. Raises EngineError."""
+    if request.token_ids is None:
+        messages = [{"role": m.role, "content": m.content} for m in request.messages]
+        made = speaker.target.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+        return tuple(made["input_ids"])
+    if not request.token_ids:
+        raise EngineError(speaker.engine, f"{request.prompt}: an empty prompt", "give at least one token")
+    rows = int(speaker.target.model.config.get_text_config().vocab_size)
+    if wrong := [token for token in request.token_ids if not 0 <= token < rows]:
+        what = f"{request.prompt}: the prompt holds token id {wrong[0]}, and the target knows ids up to {rows - 1}"
+        raise EngineError(speaker.engine, what, "encode with the target's own tokenizer")
+    return request.token_ids
+
+
 def own_penalty(model: Any) -> float:
     """The repetition penalty of the checkpoint's own generation config; 1 where it has none."""
     return float(getattr(model.generation_config, "repetition_penalty", None) or 1.0)
@@ -56,7 +77,7 @@ def choosing(request: Request, speaker: Speaker) -> tuple[Processor, ...]:
     """What decides which token is the best one, in transformers' order. Raises EngineError for what cannot be said."""
     sampling, model = request.sampling, speaker.target.model
     penalty = own_penalty(model) if sampling.repetition_penalty is None else sampling.repetition_penalty
-    eos = () if request.ignore_eos else eos_ids(model)
+    eos = ends(request, model)
     found: list[Processor] = []
     if sampling.logit_bias:
         found.append(LogitBias({bias.token: bias.value for bias in _known_bias(request, speaker)}))
@@ -114,7 +135,7 @@ def arguments(request: Request, speaker: Speaker) -> dict[str, Any]:
     for name in ("frequency_penalty", "presence_penalty"):
         if getattr(sampling, name):
             what = f"transformers knows no {name}"
-            raise EngineError(speaker.engine, what, "use repetition_penalty, or kind: native")
+            raise Unsupported(speaker.engine, what, "use repetition_penalty, or kind: native")
     asked: dict[str, Any] = {"do_sample": not sampling.greedy}
     if not sampling.greedy:
         asked |= {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}

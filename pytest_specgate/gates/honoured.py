@@ -1,0 +1,163 @@
+"""Whether each request of a sweep got what it asks: pure, one request at a time, both arms.
+
+An answer is held against what was asked (budget, ends, what may not be said), against the target's own choice under the
+request, against the other arm's answer where only one is right, and against the answers that it must repeat, or not.
+Texts that part where the target scores both alike, within its measured noise, are equal here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_specgate.identities import trace_problems
+from pytest_specgate.records import Arm, Probe, Reply, Request, Sweep, Trace
+from pytest_specgate.samples.output import accounting_problems
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A request that an arm did not honour, and how that shows."""
+
+    probe: str
+    arm: Arm
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The regret, in logits, that rounding explains (None: unknown), and whether ties are too rare to reckon with."""
+
+    noise: float | None
+    fine: bool
+
+
+def broken(sweep: Sweep, measure: Measure) -> Iterator[Broken]:
+    """Every broken request, in the order in which they were asked; one may be broken in several ways."""
+    answers = _Answers(sweep, measure)
+    for probe in sweep.probes:
+        yield from answers.of_both(probe)
+
+
+def turned_by_rounding(sweep: Sweep, measure: Measure) -> tuple[str, ...]:
+    """Requests whose answers differ from what was expected, and legitimately so."""
+    answers = _Answers(sweep, measure)
+    return tuple(probe.name for probe in sweep.probes if answers.differs_by_rounding(probe))
+
+
+class _Answers:
+    """Replies by probe and arm, and the comparisons between them."""
+
+    def __init__(self, sweep: Sweep, measure: Measure) -> None:
+        self._replies = {(reply.probe, reply.arm): reply for reply in sweep.replies}
+        self._probes = {probe.name: probe for probe in sweep.probes}
+        self._measure = measure
+
+    def of_both(self, probe: Probe) -> Iterator[Broken]:
+        one, other = (self._replies.get((probe.name, arm)) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
+        if one is None or other is None:
+            return
+        for reply in (one, other):
+            yield from (Broken(probe.name, reply.arm, what) for what in self._alone(probe, reply))
+        if (one.trace is None) != (other.trace is None) and not (one.crashed or other.crashed):
+            refused = one if one.trace is None else other
+            if probe.may_refuse:
+                what = f"refused ({refused.refusal}) what the other arm answers"
+                yield Broken(probe.name, refused.arm, what)
+        if not probe.request.sampling.greedy or one.trace is None or other.trace is None:
+            return
+        if what := self._apart(other, one.trace.token_ids, f"the reference arm's: {probe.looks_for}"):
+            yield Broken(probe.name, Arm.CANDIDATE, what)
+
+    def differs_by_rounding(self, probe: Probe) -> bool:
+        """Whether an answer of the candidate's is not that of the reference, and its tokens are all legitimate."""
+        one, other = (self._replies.get((probe.name, arm)) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
+        if one is None or other is None or one.trace is None or other.trace is None:
+            return False
+        same = one.trace.token_ids == other.trace.token_ids
+        return probe.request.sampling.greedy and not same and not self._apart(other, one.trace.token_ids, "")
+
+    def _alone(self, probe: Probe, reply: Reply) -> Iterator[str]:
+        """What is wrong with one arm's answer, its own earlier answers at hand."""
+        trace = reply.trace
+        if trace is None:
+            if reply.crashed:
+                yield f"crashed ({reply.refusal})"
+            elif not probe.may_refuse:
+                yield f"refused ({reply.refusal})"
+            return
+        if problems := (*trace_problems(trace), *accounting_problems(trace)):
+            yield problems[0]
+            return
+        yield from _said_wrongly(probe, trace)
+        yield from self._not_the_choice(reply)
+        if probe.expected is not None:
+            yield from self._other_than(reply, probe.expected, probe)
+        yield from self._against_earlier(probe, reply, trace)
+
+    def _against_earlier(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[str]:
+        earlier = self._replies.get((probe.same_as, reply.arm))
+        if earlier is not None and earlier.trace is not None and probe.expected is None:
+            yield from self._other_than(reply, earlier.trace.token_ids, probe)
+        others = [self._replies.get((name, reply.arm)) for name in probe.unlike]
+        texts = [other.trace.token_ids for other in others if other is not None and other.trace is not None]
+        if texts and all(text == trace.token_ids for text in texts):
+            yield probe.looks_for
+
+    def _other_than(self, reply: Reply, ids: tuple[int, ...], probe: Probe) -> Iterator[str]:
+        if what := self._apart(reply, ids, probe.looks_for):
+            yield what
+
+    def _not_the_choice(self, reply: Reply) -> Iterator[str]:
+        """Tokens that the target would not choose under the request, whatever the other arm says."""
+        noise = self._measure.noise
+        if noise is None or reply.regrets is None or self._legitimate(reply):
+            return
+        worst = max(range(len(reply.regrets)), key=reply.regrets.__getitem__)
+        forbidden = reply.regrets[worst] > 1e6
+        how_far = "is forbidden" if forbidden else f"lies {reply.regrets[worst]:.3g} logits below the target's choice"
+        yield f"output token {worst + 1} {how_far} under this request"
+
+    def _apart(self, reply: Reply, ids: tuple[int, ...], than: str) -> str:
+        """How an answer differs from these ids beyond what rounding can do; empty if it does not."""
+        assert reply.trace is not None  # noqa: S101 - asked of answers alone
+        own = reply.trace.token_ids
+        common = next((at for at, (a, b) in enumerate(zip(own, ids)) if a != b), min(len(own), len(ids)))
+        if own == ids:
+            return ""
+        if common in (len(own), len(ids)):
+            return f"{len(own)} tokens instead of {len(ids)}: {than}"
+        if self._legitimate(reply) or not self._decides(self._probes[reply.probe]):
+            return ""
+        return f"another token from output token {common + 1} on: {than}"
+
+    def _legitimate(self, reply: Reply) -> bool:
+        """Whether the target would have said every token itself, within its noise."""
+        noise = self._measure.noise
+        if noise is None or reply.regrets is None:
+            return False
+        above = sum(regret > noise for regret in reply.regrets)
+        return above <= 1 and max(reply.regrets, default=0.0) <= 2 * noise
+
+    def _decides(self, probe: Probe) -> bool:
+        """Whether unequal texts mean anything: rounding may turn a draw, or a choice that nothing scored."""
+        if self._measure.fine:
+            return True
+        return probe.request.sampling.greedy and self._measure.noise is not None
+
+
+def _said_wrongly(probe: Probe, trace: Trace) -> Iterator[str]:
+    ids = trace.token_ids
+    if probe.never and any(token in probe.never for token in ids[: probe.until]):
+        at = next(at for at, token in enumerate(ids) if token in probe.never)
+        yield f"output token {at + 1} is {ids[at]}: {probe.looks_for}"
+    if probe.always is not None and any(token != probe.always for token in ids):
+        at = next(at for at, token in enumerate(ids) if token != probe.always)
+        yield f"output token {at + 1} is {ids[at]}: {probe.looks_for}"
+    if _early(probe.request, trace):
+        yield f"ends after {len(ids)} of at least {probe.request.sampling.min_tokens} tokens"
+
+
+def _early(request: Request, trace: Trace) -> bool:
+    least = min(request.sampling.min_tokens, request.max_tokens)
+    return trace.output_tokens < least and not (trace.finish == "stop" and request.stop)

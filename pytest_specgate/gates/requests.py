@@ -1,0 +1,81 @@
+"""Requests are honoured: one verdict on a sweep of made-up requests, with every broken one by name.
+
+All or nothing: a single request that does not get what it asks is a fault. What the target's own rounding can turn is
+told apart, by the same noise as greedy exactness is judged by, and counts as kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.exactness import FINE, tolerance
+from pytest_specgate.gates.honoured import Broken, Measure, broken, turned_by_rounding
+from pytest_specgate.gates.parts import unmeasured
+from pytest_specgate.records import Check, Interval, Outcome, Probe, Samples, Stored, Sweep
+from pytest_specgate.suite.cases import Gate
+
+#: Broken requests that the verdict names in full.
+MOST_NAMED = 12
+_PROMPT_SHOWN = 8
+
+
+def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
+    """The check of one gate. Raises NoVerdict where no request was asked."""
+    sweep = samples.sweep
+    if sweep is None or not sweep.probes:
+        raise unmeasured(gate.spec.metric, context.engine, "use an engine that takes token ids or messages")
+    noise = None if sweep.control is None else tolerance(sweep.control, context.place.dtype)
+    measure = Measure(noise, context.place.dtype in FINE)
+    found = tuple(broken(sweep, measure))
+    names = list(dict.fromkeys(one.probe for one in found))
+    share = 1 - len(names) / len(sweep.probes)
+    value = Interval(share, share, share)
+    outcome, reason = _judged(sweep, found, names)
+    required = gate.spec.limit.text if gate.spec.limit else ""
+    check = Check("limit", required, outcome, f"requests: {reason}", value)
+    return Judged((check,), value, warnings=tuple(_notes(sweep, found, measure)))
+
+
+def _judged(sweep: Sweep, found: tuple[Broken, ...], names: list[str]) -> tuple[Outcome, str]:
+    count = len(sweep.probes)
+    if not found:
+        areas = len({probe.area for probe in sweep.probes})
+        return Outcome.PASS, f"all {count} requests of {areas} kinds are honoured by both arms"
+    more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+    return Outcome.FAIL, f"{len(names)} of {count} are not honoured: {names[0]}{more}: {found[0].what}"
+
+
+def _notes(sweep: Sweep, found: tuple[Broken, ...], measure: Measure) -> Iterator[str]:
+    probes = {probe.name: probe for probe in sweep.probes}
+    ways: dict[str, list[Broken]] = {}
+    for one in found:
+        ways.setdefault(one.probe, []).append(one)
+    for name, broke in list(ways.items())[:MOST_NAMED]:
+        arms = " and ".join(dict.fromkeys(one.arm.value for one in broke))
+        yield f"{name}, {arms} arm: {broke[0].what} [{shown(probes[name])}]"
+    if len(ways) > MOST_NAMED:
+        yield f"{len(ways) - MOST_NAMED} more: {', '.join(list(ways)[MOST_NAMED:])}"
+    if turned := turned_by_rounding(sweep, measure):
+        yield f"answers that differ within the target's own noise: {', '.join(turned)}"
+    for left_out in sweep.not_asked:
+        yield f"not asked: {left_out}"
+
+
+def shown(probe: Probe) -> str:
+    """A request in one line, as a person would make it again; the whole of it is in the JSON report."""
+    request, sampling = probe.request, probe.request.sampling
+    parts = [f"max_tokens={request.max_tokens}"]
+    plain = type(sampling)()
+    parts += [
+        f"{name}={getattr(sampling, name)!r}"
+        for name in sampling.__dataclass_fields__
+        if getattr(sampling, name) != getattr(plain, name)
+    ]
+    parts += [f"{name}={value!r}" for name in ("stop", "stop_ids") if (value := getattr(request, name))]
+    parts += ["ignore_eos=True"] if request.ignore_eos else []
+    if request.token_ids is not None:
+        begin = ", ".join(map(str, request.token_ids[:_PROMPT_SHOWN]))
+        more = ", ..." if len(request.token_ids) > _PROMPT_SHOWN else ""
+        parts.append(f"a prompt of {len(request.token_ids)} ids [{begin}{more}]")
+    return " ".join(parts)

@@ -1,0 +1,200 @@
+"""The sweep's measuring pass: every probe by both arms, and what the target says of the answers that it decides.
+
+One call at a time, nothing is timed. What an engine says that it cannot do is left out by name; what it declines is put
+down as declined, and what it raises besides as a crash: judging is left to the gate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from pytest_specgate.engines.base import Engine, Scorer, Tokenized
+from pytest_specgate.errors import OutOfMemory, SpecgateError, Unsupported
+from pytest_specgate.identities import trace_problems
+from pytest_specgate.measure.probes import COMPANY, TEXT, Ground, Said, first, not_asked, then
+from pytest_specgate.measure.run import unmeasured
+from pytest_specgate.measure.scoring import Asked, control_for, scores_of
+from pytest_specgate.records import (
+    Arm,
+    Bounds,
+    Capability,
+    Measurement,
+    Pair,
+    Probe,
+    Reply,
+    Request,
+    Sweep,
+    Trace,
+)
+from pytest_specgate.suite.cases import Case
+
+#: The longest prompt of a sweep, in tokens: reading more takes a CPU too long.
+LONGEST, LONGEST_ON_GPU = 1024, 8192
+#: With fewer different ids in a text, prompts would all look alike.
+LEAST_WORDS = 24
+
+
+def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> Measurement:
+    """All probes by both arms. The engine must be started. Raises EngineError where it cannot be asked, OutOfMemory."""
+    started = time.monotonic()
+    ground = _ground(engine)
+    asking = _Asking(engine, case.id, progress)
+    asking.ask(_allowed(engine, first(ground), asking))
+    asking.ask(_allowed(engine, then(ground, _said(engine, asking)), asking))
+    blank = unmeasured(engine, case)
+    measured = replace(blank, pairs=tuple(_pairs(asking)))
+    replies, control = asking.replies, None
+    if isinstance(engine, Scorer) and Capability.LOGITS in engine.capabilities and measured.pairs:
+        progress(f"{case.id}: scoring the answers")
+        replies = _scored(engine, case.engine, asking)
+        control = control_for(engine, case, _plain(asking), measured, progress)
+    left_out = (*not_asked(ground), *dict.fromkeys(asking.left_out))
+    seconds = time.monotonic() - started
+    sweep = Sweep(tuple(asking.probes), tuple(replies), control, left_out, seconds)
+    return replace(measured, sweep=sweep, seconds=seconds)
+
+
+def decided(request: Request) -> bool:
+    """Whether only the most likely token can be said: greedy, or drawn from what filters leave of one."""
+    sampling = request.sampling
+    return sampling.greedy or sampling.top_k == 1 or sampling.min_p == 1 or sampling.top_p < 1e-3
+
+
+@dataclass(slots=True)
+class _Asking:
+    """Probes and replies so far."""
+
+    engine: Engine
+    case: str
+    progress: Callable[[str], None]
+    probes: list[Probe] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def ask(self, probes: Sequence[Probe]) -> None:
+        """Ask both arms, those of one company in one call."""
+        for company, group in groupby(probes, key=lambda probe: probe.company or probe.name):
+            together = list(group)
+            self.progress(f"{self.case}: request {len(self.probes) + 1}, {company}")
+            replies = [self._one_call(together, arm) for arm in Arm]
+            if all(replies):
+                self.probes += together
+                self.replies += [reply for arm in replies for reply in arm]
+
+    def _one_call(self, probes: Sequence[Probe], arm: Arm) -> list[Reply]:
+        try:
+            traces = self.engine.generate([probe.request for probe in probes], arm)
+        except Unsupported as error:
+            self.left_out.append(error.what)
+            return []
+        except OutOfMemory:
+            raise
+        except SpecgateError as error:
+            return [Reply(probe.name, arm, None, str(error)) for probe in probes]
+        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is told
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return [Reply(probe.name, arm, None, said, crashed=True) for probe in probes]
+        if len(traces) != len(probes):
+            said = f"{len(traces)} answers to {len(probes)} requests"
+            return [Reply(probe.name, arm, None, said, crashed=True) for probe in probes]
+        return [Reply(probe.name, arm, trace) for probe, trace in zip(probes, traces)]
+
+    def traces(self, arm: Arm) -> dict[str, Trace]:
+        """Answers of one arm, by probe, as far as they make sense."""
+        return {
+            reply.probe: reply.trace
+            for reply in self.replies
+            if reply.arm is arm and reply.trace is not None and not trace_problems(reply.trace)
+        }
+
+
+def _ground(engine: Engine) -> Ground:
+    bounds, words = None, tuple[int, ...]()
+    if Capability.TOKENS in engine.capabilities and isinstance(engine, Tokenized):
+        bounds = engine.bounds()
+        words = _words(engine, bounds)
+    facts = engine.subject()
+    said = facts.get("k", "")
+    k = bounds.draft_tokens if bounds else int(said) if said.isdigit() else 4
+    longest = LONGEST_ON_GPU if facts.get("device", "").startswith("cuda") else LONGEST
+    return Ground(engine.capabilities, k or 4, longest, bounds, words)
+
+
+def _words(engine: Tokenized, bounds: Bounds) -> tuple[int, ...]:
+    """Ids of ordinary text; of a vocabulary that has no words for it, its own words in turn."""
+    words = engine.encode(TEXT)
+    if len(set(words)) >= LEAST_WORDS:
+        return words
+    own = [i for i in range(bounds.vocabulary) if i not in bounds.eos and engine.decode((i,)).strip()]
+    return tuple(own[7 * place % len(own)] for place in range(len(own))) if own else words
+
+
+def _allowed(engine: Engine, probes: Sequence[Probe], asking: _Asking) -> list[Probe]:
+    """Without what the engine refuses to run at all: sampling, or several requests at once."""
+    refused: dict[tuple[int, bool], str] = {}
+    for size, greedy in ((1, True), (1, False), (COMPANY, False)):
+        if reason := _refusal(engine, size, greedy=greedy):
+            refused[size, greedy] = reason
+    kept = []
+    for probe in probes:
+        needs = (COMPANY, False) if probe.company else (1, probe.request.sampling.greedy)
+        if needs in refused:
+            asking.left_out.append(refused[needs])
+        else:
+            kept.append(probe)
+    return kept
+
+
+def _refusal(engine: Engine, size: int, *, greedy: bool) -> str:
+    try:
+        engine.check(size, greedy)
+    except SpecgateError as error:
+        return str(error).partition(" — ")[0]
+    return ""
+
+
+def _said(engine: Engine, asking: _Asking) -> Said:
+    reference, candidate = (asking.traces(arm) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
+    if isinstance(engine, Tokenized) and Capability.TOKENS in engine.capabilities:
+        return Said(reference, candidate, engine.decode, engine.encode)
+    return Said(reference, candidate)
+
+
+def _pairs(asking: _Asking) -> Iterator[Pair]:
+    """Both arms' answers to the same greedy request, for the tables that every case has."""
+    reference, candidate = (asking.traces(arm) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
+    for probe in asking.probes:
+        if probe.request.sampling.greedy and not probe.company and probe.name in reference and probe.name in candidate:
+            one, other = (replace(arm[probe.name], prompt=probe.name) for arm in (reference, candidate))
+            yield Pair(probe.name, probe.name, 0, "AB", one, other)
+
+
+def _plain(asking: _Asking) -> list[Asked]:
+    """Greedy answers to requests without parameters: what the target's noise is measured on."""
+    traces = asking.traces(Arm.REFERENCE)
+    areas = {"plain", "length"}
+    return [(p.request, traces[p.name].token_ids) for p in asking.probes if p.area in areas and p.name in traces]
+
+
+def _scored(engine: Scorer, name: str, asking: _Asking) -> list[Reply]:
+    """Replies with the target's regrets, where the request leaves one choice alone."""
+    by_name = {probe.name: probe for probe in asking.probes}
+    chosen = [
+        number
+        for number, reply in enumerate(asking.replies)
+        if reply.trace is not None and reply.trace.token_ids and decided(by_name[reply.probe].request)
+    ]
+    asked = {number: (by_name[asking.replies[number].probe].request, _ids(asking.replies[number])) for number in chosen}
+    distinct = list(dict.fromkeys(asked.values()))
+    regrets = dict(zip(distinct, (scores.regrets for scores in scores_of(engine, name, distinct))))
+    return [
+        replace(reply, regrets=regrets[asked[number]]) if number in asked else reply
+        for number, reply in enumerate(asking.replies)
+    ]
+
+
+def _ids(reply: Reply) -> tuple[int, ...]:
+    return reply.trace.token_ids if reply.trace is not None else ()
