@@ -43,7 +43,7 @@ def check(config: pytest.Config, chosen: Options) -> None:
     """Raise UsageError for a mode that tears engines apart, or that updates from several processes."""
     if not is_distributed(config):
         return
-    for name, wanted in (("update", chosen.update), ("plan", chosen.plan)):
+    for name, wanted in (("update", chosen.update), ("plan", chosen.plan), ("suggest", chosen.suggest is not None)):
         if wanted:
             raise pytest.UsageError(f"--specgate-{name} runs in one process — leave out -n, or use -n 0")
     mode = config.getoption("dist")

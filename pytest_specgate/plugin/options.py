@@ -16,6 +16,7 @@ import pytest
 TIERS = ("smoke", "full", "nightly")
 UPDATE_ONLY = ("new", "failed")
 MOST_SESSIONS = 20
+LEAST_RUNS, MOST_RUNS = 3, 50
 REPORT_ENDINGS = (".html", ".json", ".md")
 
 
@@ -54,6 +55,8 @@ TABLE = (
     Option("report", "Write a report of the run (.html, .json, .md); may be given more than once", "list", "PATH"),
     Option("history", "Append this run's summary to DIR/runs.jsonl, for the command trend", metavar="DIR"),
     Option("plan", "Say what would run and how many minutes it takes, and run nothing", "flag", ini=False),
+    Option("suggest", "Run each case N times on unchanged code and propose gates", metavar="N", ini=False),
+    Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 1%)", metavar="RATE"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
@@ -76,6 +79,8 @@ class Options:
     reports: tuple[Path, ...]
     history: Path | None
     plan: bool
+    suggest: int | None
+    false_alarm: float
     device: str | None
     allow_remote_code: bool
     allow_pickle: bool
@@ -126,6 +131,8 @@ def read(config: pytest.Config) -> Options:
         reports=_reports(config),
         history=_history(config),
         plan=bool(_value(config, "plan")),
+        suggest=_runs(config),
+        false_alarm=_false_alarm(config),
         device=_value(config, "device") or None,
         allow_remote_code=bool(_value(config, "trust-remote-code")),
         allow_pickle=bool(_value(config, "allow-pickle")),
@@ -191,6 +198,30 @@ def _sessions(config: pytest.Config) -> int | None:
         return None if value is None else int(value)
     what = f"--specgate-update-sessions: {value!r} is no number from 1 to {MOST_SESSIONS}"
     raise pytest.UsageError(f"{what} — 3 tell how much a restart changes")
+
+
+def _runs(config: pytest.Config) -> int | None:
+    value: str | None = _value(config, "suggest")
+    if value is None or (value.isascii() and value.isdecimal() and LEAST_RUNS <= int(value) <= MOST_RUNS):
+        return None if value is None else int(value)
+    what = f"--specgate-suggest: {value!r} is no number of runs from {LEAST_RUNS} to {MOST_RUNS}"
+    raise pytest.UsageError(f"{what} — 10 allow limits half as wide as 5")
+
+
+def _false_alarm(config: pytest.Config) -> float:
+    value: str | None = _value(config, "false-alarm")
+    if value is None:
+        return 0.01
+    from pytest_specgate.metrics import Unit
+    from pytest_specgate.units import parse_quantity
+
+    try:
+        rate = parse_quantity(value, Unit.FRACTION)
+    except ValueError as error:
+        raise pytest.UsageError(f"--specgate-false-alarm: {error}") from error
+    if not 0 < rate <= 0.5:
+        raise pytest.UsageError(f"--specgate-false-alarm: {value!r} is out of range — write a rate such as 1%")
+    return rate
 
 
 def _reports(config: pytest.Config) -> tuple[Path, ...]:

@@ -59,8 +59,17 @@ def sequence(plan: Plan) -> Iterator[tuple[int, Plant | None]]:
 
 def suite_of(plan: Plan, number: int, plant: Plant | None) -> Suite:
     """The suite whose engines carry the plant. Number 0 is the baseline."""
-    engines = {name: _engine(spec, number, plant) for name, spec in plan.suite.spec.engines.items()}
-    return replace(plan.suite, spec=plan.suite.spec.model_copy(update={"engines": engines}))
+    return _with_engines(plan.suite, number, plant)
+
+
+def reseeded(suite: Suite, number: int) -> Suite:
+    """The suite as build ``number`` without a plant runs it."""
+    return _with_engines(suite, number, None)
+
+
+def _with_engines(suite: Suite, number: int, plant: Plant | None) -> Suite:
+    engines = {name: _engine(spec, number, plant) for name, spec in suite.spec.engines.items()}
+    return replace(suite, spec=suite.spec.model_copy(update={"engines": engines}))
 
 
 def _engine(spec: EngineSpec, number: int, plant: Plant | None) -> EngineSpec:
