@@ -56,7 +56,7 @@ TABLE = (
     Option("history", "Append this run's summary to DIR/runs.jsonl, for the command trend", metavar="DIR"),
     Option("plan", "Say what would run and how many minutes it takes, and run nothing", "flag", ini=False),
     Option("suggest", "Run each case N times on unchanged code and propose gates", metavar="N", ini=False),
-    Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 1%)", metavar="RATE"),
+    Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 0.01)", metavar="RATE"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
