@@ -194,6 +194,14 @@ def test_plain_decoding_passes_no_gate(metric: str) -> None:
     assert verdict(gate(metric, limit=">=0"), samples(counts=[[Counts(5, 0, 0, 0, 0)]])).outcome is Outcome.ERROR
 
 
+def test_counts_of_some_prompts_only_are_an_error() -> None:
+    said = verdict(gate("conditional_acceptance", limit=">=10%"), samples(counts=[[Counts(4, 4, 16, 10, 7)], [], []]))
+
+    assert said.outcome is Outcome.ERROR
+    assert said.reason == "conditional_acceptance: 2 of 3 prompts came without rounds, p1 first"
+    assert said.advice == "have the engine tell the rounds of all ranks and replicas"
+
+
 def test_a_baseline_without_counts_is_an_error() -> None:
     said = verdict(gate("acceptance_rate", max_drop="5%"), SEVEN, samples({"speedup": [[0.5]] * 4}))
 
