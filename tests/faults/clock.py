@@ -26,8 +26,9 @@ class CostModel:
 
 
 def flat(rows: int, width: int, length: int) -> float:
-    """A target whose forward is bound by reading its weights: tokens come nearly for nothing."""
-    return 10e-3 + 2e-6 * rows * width + 1e-7 * rows * length
+    """A target that is bound by reading its weights; a prompt's forward is a share of one for all that wait."""
+    weights = 1e-3 if width == length else 10e-3
+    return weights + 2e-5 * rows * width + 1e-7 * rows * length
 
 
 def tenth(rows: int, width: int, length: int) -> float:

@@ -69,7 +69,7 @@ class Zoo(NativeEngine):
         if candidate.draft:
             self._draft = loading.load(self._context, candidate.draft, dtype, self._device)
             draft = self._network(parts, parts.draft, self._draft.model, draft=True)
-        rig = Rig(target, draft, candidate.num_draft_tokens, self._seed)
+        rig = Rig(target, draft, candidate.num_draft_tokens, self._clock)
         verifier = parts.verifier()
         return Exchanged(parts, target, parts.drafter(rig), rig.k, verifier=verifier, **self._metered(parts))
 

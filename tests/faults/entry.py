@@ -13,6 +13,8 @@ class Entry:
     """``broken`` says in one line what is; ``gates`` are those of which one at least has to turn red.
 
     ``right`` is the decoder without the fault, by ``right_name`` for the baselines that entries share.
+    ``wrong_setting`` is what the faulty side is asked where that differs; ``rule`` is the environment rule that catches
+    it.
     """
 
     id: str
@@ -23,3 +25,5 @@ class Entry:
     setting: Setting = PLAIN
     right: Parts = OWN
     right_name: str = "own"
+    wrong_setting: Setting | None = None
+    rule: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +51,8 @@ class Bench:
 
     def _judge(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> Seen:
         options = {"entry": entry.id, "version": version, "seed": seed}
-        path = entry.setting.write(home, self._folder / "models", options)
+        setting = entry.wrong_setting or entry.setting if version == "faulty" else entry.setting
+        path = setting.write(home, self._folder / "models", options)
         suite = load_suite(path, path.parent)
         session = SuiteSession(suite, "zoo", settings)
         try:
@@ -76,6 +76,9 @@ class Bench:
         return Seen(tuple(verdicts), requests, tokens)
 
 
-def caught(seen: Seen, expected: Sequence[str]) -> bool:
-    """Whether a gate of those expected turned red."""
-    return any(gate in expected for gate in seen.gates)
+def caught(seen: Seen, entry: Entry) -> bool:
+    """Whether one of the entry's gates turned red, or its environment rule was named."""
+    if entry.rule:
+        named = f"environment rule '{entry.rule}' did not hold"
+        return any(named in verdict.reason for verdict in seen.verdicts)
+    return any(gate in entry.gates for gate in seen.gates)

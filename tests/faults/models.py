@@ -22,10 +22,14 @@ BLUR = 0.03
 
 
 def build(kind: str, seed: int) -> Any:
-    """A random target: ``llama``, ``mistral`` (a window of 12 tokens), or ``table`` (the next token by the last)."""
+    """A random target of one of the kinds.
+
+    ``llama``; ``endless``, of which no token ends a text; ``mistral`` with a window of 12 tokens; ``table``, whose next
+    token depends on the last alone.
+    """
     state = torch.random.get_rng_state()
     torch.manual_seed(1000 + seed)
-    made = {"llama": _llama, "mistral": _mistral, "table": _table}[kind]()
+    made = {"llama": _llama, "endless": _llama, "mistral": _mistral, "table": _table}[kind]()
     torch.random.set_rng_state(state)
     return made.double().eval()
 
@@ -85,10 +89,17 @@ def saved(folder: Path, kind: str, seed: int) -> tuple[Path, Path]:
     home = folder / f"{kind}-{seed}"
     if not home.is_dir():
         target = build(kind, seed)
-        target.generation_config.eos_token_id = _said_in_midst(target) if kind != "table" else tiny.EOS
+        target.generation_config.eos_token_id = _ending(target, kind)
         tiny.save(home / "target", target)
         tiny.save(home / "draft", _blurred(target, kind, seed))
     return home / "target", home / "draft"
+
+
+def _ending(target: Any, kind: str) -> int | None:
+    """The token that ends a text, if any does."""
+    if kind == "endless":
+        return None
+    return tiny.EOS if kind == "table" else _said_in_midst(target)
 
 
 def _blurred(target: Any, kind: str, seed: int) -> Any:

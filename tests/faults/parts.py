@@ -14,17 +14,17 @@ from pytest_specgate.decoding.processors import Processor
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.decoding.verifier import ExactVerifier, Verifier
 from pytest_specgate.records import Trace
-from tests.faults.clock import CostModel
+from tests.faults.clock import Clock, CostModel
 
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """What a drafter may be built from: both networks (``draft`` is None without a draft model), k, and the seed."""
+    """What a drafter may be built from: both networks (``draft`` is None without a draft model), k, the clock."""
 
     target: Network
     draft: Network | None
     k: int
-    seed: int
+    clock: Clock
 
     @property
     def own(self) -> Network:

@@ -29,7 +29,7 @@ ACCEPTANCE: Gates = (
 )
 GREEDY: Gates = ({"metric": "greedy_exactness", "limit": "==100%"}, *BOOKKEEPING, *ACCEPTANCE)
 SPEED: Gates = (
-    {"metric": "speedup", "max_drop": "5%"},
+    {"metric": "speedup", "limit": ">=1x", "max_drop": "5%"},
     {"metric": "ttft", "max_rise": "10%"},
     {"metric": "tpot", "max_rise": "10%"},
 )
@@ -96,3 +96,17 @@ class Setting:
 
 #: Greedy, eight texts side by side.
 PLAIN = Setting("plain")
+TIMED = Setting("timed", SPEED, prompts=8, concurrency=4, rounds=8, max_tokens=24)
+AT_32 = Setting("at-32", SPEED, prompts=32, concurrency=32, rounds=8, max_tokens=24)
+#: Greedy texts of a table repeat themselves soon, which is what copying is for.
+LONG_LOOKUP = Setting(
+    "long-lookup",
+    SPEED,
+    kind="table",
+    lookup=True,
+    words=(50, 60),
+    concurrency=4,
+    rounds=8,
+    max_tokens=40,
+    scenario=MappingProxyType({"ignore_eos": True}),
+)

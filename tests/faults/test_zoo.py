@@ -31,4 +31,4 @@ def test_a_right_decoder_is_green(bench: Bench, entry: Entry) -> None:
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
 def test_a_fault_is_caught(bench: Bench, entry: Entry) -> None:
     seen = bench.run(entry, SEED, "faulty")
-    assert caught(seen, entry.gates), [verdict.reason for verdict in seen.verdicts]
+    assert caught(seen, entry), [verdict.reason for verdict in seen.verdicts]
