@@ -16,6 +16,8 @@ from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.outcomes import must_decide, never_decided
 from pytest_specgate.records import Measurement, Outcome, Verdict
+from pytest_specgate.report.advice import advise
+from pytest_specgate.report.advised import wanted
 from pytest_specgate.report.document import Report, new_report
 from pytest_specgate.report.since import Compared, compared
 from pytest_specgate.session import Settings, SuiteSession
@@ -59,13 +61,14 @@ def run(
     baselines: str | PathLike[str] = "baselines",
     device: str | None = None,
     budget: float | None = None,
+    price: float | None = None,
 ) -> Report:
     """Measure and judge every case of a suite, of any tier, in this process; nothing is stored.
 
     ``baselines`` is the folder of stored numbers, ``device`` overrides the suite's (``cpu``, ``cuda:1``, ``mps``), and
-    ``budget`` is the time for measuring in seconds; cases that are clear early leave theirs to the others. A case that
-    cannot be measured, or whose baseline cannot be read, yields ERROR verdicts. The report's ``exit_status`` is 1 where
-    the build should fail, else 0.
+    ``budget`` is the time for measuring in seconds; cases that are clear early leave theirs to the others. ``price`` is
+    that of an hour of one device, for advice on costs. A case that cannot be measured, or whose baseline cannot be
+    read, yields ERROR verdicts. The report's ``exit_status`` is 1 where the build should fail, else 0.
 
     Raises SuiteError and PromptError for a suite that cannot be read, and SpecgateError where this machine lacks what
     the suite requires.
@@ -94,7 +97,9 @@ def run(
     name = str(shown(path, root))
     measurements = {name: tuple(measured)} if measured else {}
     report = new_report(verdicts, measurements, exit_status(judged), {}, warnings)
-    return replace(report, baselines={name: tuple(met)} if met else {}, checks={name: checks_in(cases)})
+    asked = {name: wanted(suite.spec.advice, price)}
+    met_by_suite = {name: tuple(met)} if met else {}
+    return advise(replace(report, baselines=met_by_suite, checks={name: checks_in(cases)}, wanted=asked))
 
 
 def judge_all(session: SuiteSession, cases: Iterable[Case]) -> list[Judged]:

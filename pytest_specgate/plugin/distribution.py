@@ -17,6 +17,7 @@ from pytest_specgate.records import Measurement
 if TYPE_CHECKING:
     from pytest_specgate.plugin.options import Options
     from pytest_specgate.plugin.run import Run
+    from pytest_specgate.report.advised import Wanted
     from pytest_specgate.report.since import Compared
     from pytest_specgate.session import CaseResult
 
@@ -61,6 +62,7 @@ def send(config: pytest.Config, run: Run) -> None:
         "passed_over": [str(path) for path in run.found.passed_over],
         "measurements": {suite: _encoded(taken) for suite, taken in measured(run).items()},
         "baselines": {suite: [encode(one) for one in met] for suite, met in baselines(run).items()},
+        "wanted": {suite: encode(asked) for suite, asked in wanted(run).items()},
         "warnings": run.found.warnings,
         "checks": run.checks_by_suite,
     }
@@ -87,6 +89,18 @@ def baselines(run: Run) -> dict[str, tuple[Compared, ...]]:
 def names(run: Run) -> dict[str, str]:
     """Name the suites of this process by path from the root."""
     return {session.suite.shown: session.suite.name for session in run.sessions.values()}
+
+
+def wanted(run: Run) -> dict[str, Wanted]:
+    """List what the suites of this process ask of adopting speculation, named from the root."""
+    if not run.sessions:
+        return {}
+    from pytest_specgate.report import advised
+
+    found = {}
+    for (path, _), session in run.sessions.items():
+        found[run.shown(path)] = advised.wanted(session.suite.spec.advice, run.options.price)
+    return found
 
 
 def _results(run: Run) -> dict[str, list[CaseResult]]:
@@ -120,6 +134,10 @@ def receive(run: Run, output: dict[str, Any]) -> None:
     for suite, taken in sent["measurements"].items():
         decoded = tuple(decode(Measurement, one) for one in taken)
         run.ending.measurements[suite] = run.ending.measurements.get(suite, ()) + decoded
+    if sent["wanted"]:
+        from pytest_specgate.report.advised import Wanted
+
+        run.ending.wanted.update((suite, decode(Wanted, asked)) for suite, asked in sent["wanted"].items())
     if sent["baselines"]:
         from pytest_specgate.report.since import Compared
 

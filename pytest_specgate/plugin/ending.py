@@ -21,6 +21,7 @@ from pytest_specgate.records import Measurement, Outcome
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
     from pytest_specgate.refresh import Change
+    from pytest_specgate.report.advised import Advice, Wanted
     from pytest_specgate.report.document import Report
     from pytest_specgate.report.since import Compared
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class Ending:
     """What the summary tells beside the verdicts.
 
-    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements`` and ``baselines`` are what workers sent.
+    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements``, ``baselines`` and ``wanted`` are what workers
+    sent.
     """
 
     suites: int = 0
@@ -37,6 +39,8 @@ class Ending:
     checks: dict[str, int] = field(default_factory=dict)
     measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
     baselines: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
+    wanted: dict[str, Wanted] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
     changes: list[Change] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     remembered: Path | None = None
@@ -56,6 +60,8 @@ class Ending:
             self._report(run, int(status))
             if self.problems and status == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        elif run.verdicts:
+            self.advice = self._gathered(run, int(status), {}).advice
 
     def _status(self, session: pytest.Session, run: Run) -> int:
         status = session.exitstatus
@@ -84,14 +90,12 @@ class Ending:
                 self.problems.append(str(error))
 
     def _report(self, run: Run, status: int) -> None:
-        from pytest_specgate.report import document, faces
+        from pytest_specgate.report import faces
 
         machine: dict[str, str] = {}
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
-        measurements = {**self.measurements, **distribution.measured(run)}
-        report = document.new_report(run.ordered(), measurements, status, machine, run.found.warnings)
-        met = {**self.baselines, **distribution.baselines(run)}
-        report = replace(report, baselines=met, checks={**self.checks, **run.checks_by_suite})
+        report = self._gathered(run, status, machine)
+        self.advice = report.advice
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             try:
@@ -101,6 +105,18 @@ class Ending:
                 self.problems.append(str(error))
         if run.options.history is not None:
             self._remember(run, run.options.history, report)
+
+    def _gathered(self, run: Run, status: int, machine: dict[str, str]) -> Report:
+        """All that processes measured, with advice unless baselines are being stored."""
+        from pytest_specgate.report.advice import advise
+        from pytest_specgate.report.document import new_report
+
+        measurements = {**self.measurements, **distribution.measured(run)}
+        report = new_report(run.ordered(), measurements, status, machine, run.found.warnings)
+        met = {**self.baselines, **distribution.baselines(run)}
+        checks, wanted = {**self.checks, **run.checks_by_suite}, {**self.wanted, **distribution.wanted(run)}
+        report = replace(report, baselines=met, checks=checks, wanted=wanted)
+        return report if run.options.update else advise(report)
 
     def _remember(self, run: Run, folder: Path, report: Report) -> None:
         """Append the run to the history."""

@@ -57,6 +57,7 @@ TABLE = (
     Option("plan", "Say what would run and how many minutes it takes, and run nothing", "flag", ini=False),
     Option("suggest", "Run each case N times on unchanged code and propose gates", metavar="N", ini=False),
     Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 0.01)", metavar="RATE"),
+    Option("price", "Price of an hour of one GPU, such as 2.50/h, for advice on costs", metavar="PRICE"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
@@ -82,6 +83,7 @@ class Options:
     suggest: int | None
     false_alarm: float
     device: str | None
+    price: float | None
     allow_remote_code: bool
     allow_pickle: bool
 
@@ -134,6 +136,7 @@ def read(config: pytest.Config) -> Options:
         suggest=_runs(config),
         false_alarm=_false_alarm(config),
         device=_value(config, "device") or None,
+        price=_price(config),
         allow_remote_code=bool(_value(config, "trust-remote-code")),
         allow_pickle=bool(_value(config, "allow-pickle")),
     )
@@ -190,6 +193,18 @@ def _budget(config: pytest.Config) -> float | None:
     except ValueError as error:
         what = f"--specgate-budget: {value!r} is no time above zero"
         raise pytest.UsageError(f"{what} — write seconds, such as 90, or a unit, such as 2min") from error
+
+
+def _price(config: pytest.Config) -> float | None:
+    value: str | None = _value(config, "price")
+    if value is None:
+        return None
+    from pytest_specgate.suite.advising import parse_price
+
+    try:
+        return parse_price(value)
+    except ValueError as error:
+        raise pytest.UsageError(f"--specgate-price: {error}") from error
 
 
 def _sessions(config: pytest.Config) -> int | None:

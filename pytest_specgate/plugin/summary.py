@@ -49,6 +49,7 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
         yield f"warning: {warning}"
     for taken in distribution.measured(run).values():
         yield from (f"warning: {one.case}: {warning}" for one in taken for warning in one.warnings)
+    yield from terminal.advice_lines(run.ending.advice, ascii_only=ascii_only)
     yield from _update_lines(run)
     for path in run.ending.written:
         yield f"report written: {_shown(path, run.config.rootpath)}"

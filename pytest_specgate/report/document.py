@@ -20,10 +20,11 @@ from pytest_specgate.errors import StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.masking import masker
 from pytest_specgate.records import Measurement, Verdict
+from pytest_specgate.report.advised import Advice, Wanted
 from pytest_specgate.report.since import Compared
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 6
+SCHEMA = 7
 _GIVE = "give a file that --specgate-report wrote"
 
 
@@ -33,6 +34,7 @@ class Report:
 
     ``checks`` maps every suite that was collected, measured or not, to its statistical checks: together they share the
     run's error budget, so that judging again meets the same limits.
+    ``wanted`` maps it to what its suite asks of adopting speculation, which ``advice`` answers.
     """
 
     schema: int
@@ -45,6 +47,8 @@ class Report:
     warnings: tuple[str, ...] = ()
     baselines: Mapping[str, tuple[Compared, ...]] = field(default_factory=dict)
     checks: Mapping[str, int] = field(default_factory=dict)
+    wanted: Mapping[str, Wanted] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
 
 
 def new_report(

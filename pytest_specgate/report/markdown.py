@@ -12,11 +12,21 @@ from dataclasses import dataclass
 
 from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Check, Outcome, Verdict
+from pytest_specgate.report.advised import Checked
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.escape import one_line
 from pytest_specgate.report.numbers import UNMEASURED, arms, text
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
-from pytest_specgate.report.phrases import headline, looks_of, place_of, required, shown_or_unmeasured, since, soft
+from pytest_specgate.report.phrases import (
+    advised,
+    headline,
+    looks_of,
+    place_of,
+    required,
+    shown_or_unmeasured,
+    since,
+    soft,
+)
 
 MOST_BYTES = 65_000
 _MOST_IN_CELL = 300
@@ -75,12 +85,33 @@ def _sections(report: Report) -> Iterator[_Section]:
     rows = tuple(row for view in _worst_views(views) for row in _arms_rows(view))
     if rows:
         yield _Section("Both arms", head, rows, "quantities")
+    yield from _advice(report)
     if history := tuple(
         f"- {code(f'{v.engine}::{v.name}')}: {said('; '.join(since(v)), 600)}" for v in views if v.baseline
     ):
         yield _Section("Since the baseline", (), history, "cases")
     if notes := tuple(_notes(report, views)):
         yield _Section("Notes", (), notes, "notes")
+
+
+def _advice(report: Report) -> Iterator[_Section]:
+    """Whether to adopt each engine, at which price, and the check list."""
+    whole = [one for one in report.advice if not one.scenario]
+    rows = (f"- {said(line, 600)}\n{_nested(because)}" for line, because in advised(report.advice))
+    if whole:
+        yield _Section("Adopt speculation?", (), tuple(row.rstrip() for row in rows), "engines")
+    head = ("| engine | part | metric | method | expected | measured | reading |", "|---|---|---|---|---|---|---|")
+    checks = tuple(f"| {code(one.engine)} | {_checked(c)} |" for one in whole for c in one.checks)
+    if checks:
+        yield _Section("Check list", head, checks, "rows of the check list")
+
+
+def _checked(row: Checked) -> str:
+    return " | ".join(map(said, (row.part, row.metric, row.method, row.expected, row.measured, row.reading)))
+
+
+def _nested(because: Sequence[str]) -> str:
+    return "\n".join(f"  - {said(reason, 600)}" for reason in because)
 
 
 def _fitted(section: _Section, left: int) -> list[str]:

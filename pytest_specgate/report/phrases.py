@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Verdict
+from pytest_specgate.report.advised import Advice
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.numbers import UNMEASURED
 from pytest_specgate.report.outline import CaseView, counts
 from pytest_specgate.report.since import Compared, explanation, subject_changes
 from pytest_specgate.report.terminal import shown
 
+_MOST_REASONS, _MOST_COSTS = 4, 2
 _SAID = {
     Outcome.FAIL: "failed",
     Outcome.ERROR: "could not be measured",
@@ -69,6 +73,27 @@ def history(before: Compared, taken: Measurement, now: Samples | None) -> list[s
     where = f" on another machine ({before.place.slug})" if before.place != taken.place else ""
     said = [f"baseline of {before.recorded}{where}; changed since: {told}"]
     return [made_of, *said] if made_of else said
+
+
+def money(found: Interval | None) -> str:
+    """``0.412 [0.405, 0.419]``; "not measured" where there is none."""
+    if found is None:
+        return UNMEASURED
+    value, low, high = (f"{end:.3g}" for end in (found.value, found.low, found.high))
+    return value if low == high else f"{value} [{low}, {high}]"
+
+
+def advised(found: Sequence[Advice]) -> Iterator[tuple[str, list[str]]]:
+    """For every engine one sentence of advice, and a few that tell why and at which price."""
+    for whole in (one for one in found if not one.scenario):
+        bounds = f": {'; '.join(whole.conditions)}" if whole.conditions else f": {whole.rule}"
+        said = list(whole.reasons[:_MOST_REASONS])
+        if len(whole.reasons) > _MOST_REASONS:
+            said.append(f"and {len(whole.reasons) - _MOST_REASONS} more scenarios; reports hold all of them")
+        for cost in whole.costs[:_MOST_COSTS]:
+            arms = f"{money(cost.reference)} without speculation, {money(cost.candidate)} with it"
+            said.append(f"a million tokens of {cost.scenario} at {cost.concurrency} at once: {arms}")
+        yield f"{whole.suite} · {whole.engine}: {whole.recommendation.value}{bounds}", said
 
 
 def soft(verdict: Verdict) -> str:

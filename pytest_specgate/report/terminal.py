@@ -9,10 +9,12 @@ from tabulate import tabulate
 
 from pytest_specgate.metrics import METRICS
 from pytest_specgate.records import Interval, Outcome, Verdict
+from pytest_specgate.report.advised import Advice
 from pytest_specgate.report.escape import columns, flat, in_ascii, one_line
 from pytest_specgate.units import format_value
 
 _HEADERS = ("case", "gate", "measured", "baseline", "limit", "verdict")
+_LONGEST_ADVICE = 400
 _LEAST = 12  # characters of a case's name that still tell cases apart
 
 
@@ -25,6 +27,16 @@ def lines(verdicts: Sequence[Verdict], width: int, *, ascii_only: bool = False) 
         yield ""
     for verdict in verdicts:
         yield from map(spell, explanation(verdict))
+
+
+def advice_lines(found: Sequence[Advice], *, ascii_only: bool = False) -> Iterator[str]:
+    """Whether to adopt each engine, and why, in a few lines."""
+    from pytest_specgate.report.phrases import advised  # which draws on this module
+
+    spell = in_ascii if ascii_only else str
+    for said, because in advised(found):
+        yield spell(f"advice: {one_line(said, _LONGEST_ADVICE)}")
+        yield from (spell(f"    {one_line(reason, _LONGEST_ADVICE)}") for reason in because)
 
 
 def explanation(verdict: Verdict) -> Iterator[str]:

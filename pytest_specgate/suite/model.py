@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
+from pytest_specgate.suite.advising import AdviceSpec
 from pytest_specgate.suite.measuring import MeasureSpec
 from pytest_specgate.suite.quantities import (
     Allowance,
@@ -332,6 +333,7 @@ class SuiteSpec(Strict):
         min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"]
     )
     measure: MeasureSpec = MeasureSpec()
+    advice: AdviceSpec = AdviceSpec()
     gates: tuple[GateSpec, ...] = Field(min_length=1, examples=['[{metric: speedup, limit: ">=1.2x"}]'])
 
     @field_validator("specgate", mode="before")

@@ -45,7 +45,7 @@ def test_the_suite_that_the_mistakes_are_put_into_is_right(tmp_path: Path) -> No
     assert [case.id for case in expand(load_suite(suite, tmp_path, {}))] == ["tiny::chat-t0-c1"]
 
 
-TOP_KEYS = "specgate, extends, name, description, tier, requires, policy, engines, scenarios, measure, gates"
+TOP_KEYS = "specgate, extends, name, description, tier, requires, policy, engines, scenarios, measure, advice, gates"
 GATE_KEYS = (
     "metric, limit, max_drop, max_rise, statistic, engines, scenarios, policy, on_fail, waive, population"
 )

@@ -27,6 +27,10 @@ code{font:.82rem ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .badge{display:inline-block;border-radius:.3rem;padding:0 .4rem;margin-right:.3rem;color:#fff;font-size:.8rem;
 font-weight:600;white-space:nowrap}
 .pass{background:#1a6b35}.fail{background:#b42318}.inconclusive{background:#7d5200}.error{background:#6b21a8}
+.unknown{background:#57606a}
+.plain{margin:.2rem 0;padding-left:1.1rem}
+.advised td:nth-child(3){min-width:11rem}.advised td:nth-child(4){min-width:18rem}
+.advised ul.note{margin:.2rem 0;padding-left:1.1rem}
 .troubles li{margin:.4rem 0}
 .problem{border-left:4px solid var(--worse);background:var(--soft);padding:.4rem .8rem}
 .scroll{overflow-x:auto;margin:.6rem 0}
