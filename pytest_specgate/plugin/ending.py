@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Ending:
     """What the summary tells beside the verdicts.
 
-    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements``, ``baselines`` and ``wanted`` are what workers
-    sent.
+    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements``, ``baselines`` and ``wanted`` are sent by
+    workers.
     """
 
     suites: int = 0

@@ -6,7 +6,7 @@ that is not the target's ends the question, however fast it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.metrics import Unit
@@ -30,6 +30,7 @@ from pytest_specgate.report.evidence import (
 )
 from pytest_specgate.report.numbers import text
 from pytest_specgate.report.outline import CaseView, outline
+from pytest_specgate.report.together import WRONG_OUTPUT, on_engine
 
 Group = Sequence[Evidence]
 
@@ -112,7 +113,7 @@ def _pays(group: Group, wanted: Wanted) -> str:
 
 
 RULES = (
-    Rule("output is not the target's", Recommendation.REFUSE, _output_is_wrong),
+    Rule(WRONG_OUTPUT, Recommendation.REFUSE, _output_is_wrong),
     Rule("not measured", Recommendation.UNKNOWN, _nothing_measured),
     Rule("machine not steady", Recommendation.UNKNOWN, _machine_unsteady),
     Rule("too much memory", Recommendation.REFUSE, _too_much_memory),
@@ -180,15 +181,7 @@ def conditions(group: Group, wanted: Wanted) -> tuple[str, ...]:
     return tuple(said for condition in CONDITIONS if (said := condition(group, wanted)))
 
 
-# --- what the advice does not cover, and when it ends ---
-
-#: What changes → what it makes uncertain.
-AGAIN = (
-    ("another target, or other weights or tokenizer of it", "everything: acceptance, speed, memory and texts"),
-    ("another draft, draft length or drafting method", "acceptance, speed and memory"),
-    ("another device model, dtype or driver, another torch or engine", "speed, memory and texts"),
-    ("other kinds of prompts, longer contexts, more requests at once", "that scenario"),
-)
+# --- what stands behind it, and what it does not cover ---
 
 
 def _limits(group: Group) -> Iterator[str]:
@@ -263,49 +256,6 @@ def on_scenario(name: str, group: Group, wanted: Wanted) -> Advice:
     view = group[0].view
     told = (bounds, tuple(dict.fromkeys([why, *_reasons(group)])), tuple(dict.fromkeys(_limits(group))))
     return Advice(view.suite, view.engine, name, rule.recommendation, rule.name, *told, costs=tuple(costs))
-
-
-def on_engine(scenarios: Sequence[Advice]) -> Advice:
-    """Advice on all scenarios of an engine together."""
-    by: Mapping[Recommendation, list[str]] = {
-        kind: [one.scenario for one in scenarios if one.recommendation is kind] for kind in Recommendation
-    }
-    recommendation, rule = _together(scenarios, by)
-    told = (
-        _bounds(scenarios, by) if recommendation is Recommendation.CONDITIONS else (),
-        tuple(f"{one.scenario}: {one.recommendation.value}: {one.reasons[0]}" for one in scenarios),
-        tuple(dict.fromkeys(limit for one in scenarios for limit in one.limits)),
-        tuple(f"{changed}: measure {what} again" for changed, what in AGAIN),
-        tuple(cost for one in scenarios for cost in one.costs),
-    )
-    return Advice(scenarios[0].suite, scenarios[0].engine, "", recommendation, rule, *told)
-
-
-def _together(scenarios: Sequence[Advice], by: Mapping[Recommendation, list[str]]) -> tuple[Recommendation, str]:
-    """The recommendation on all scenarios, and why; one whose output is wrong decides alone."""
-    if wrong := [one.scenario for one in scenarios if one.rule == RULES[0].name]:
-        return Recommendation.REFUSE, f"{RULES[0].name} in {_named(wrong)}"
-    if len(by[Recommendation.ADOPT]) == len(scenarios):
-        return Recommendation.ADOPT, "pays in every scenario"
-    if by[Recommendation.ADOPT] or by[Recommendation.CONDITIONS]:
-        return Recommendation.CONDITIONS, "pays in some scenarios, or within bounds"
-    if by[Recommendation.REFUSE]:
-        return Recommendation.REFUSE, "pays in no scenario"
-    return Recommendation.UNKNOWN, "not decided in any scenario"
-
-
-def _bounds(scenarios: Sequence[Advice], by: Mapping[Recommendation, list[str]]) -> tuple[str, ...]:
-    whole, against, unknown = (
-        _named(by[kind]) for kind in (Recommendation.ADOPT, Recommendation.REFUSE, Recommendation.UNKNOWN)
-    )
-    partly = [f"{one.scenario}: {'; '.join(one.conditions)}" for one in scenarios if one.conditions]
-    said = [f"for {whole}" if whole else "", *partly, f"not for {against}" if against else ""]
-    return tuple(filter(None, [*said, f"{unknown} undecided" if unknown else ""]))
-
-
-def _named(scenarios: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(scenarios[:most])
-    return shown if len(scenarios) <= most else f"{shown} and {len(scenarios) - most} more"
 
 
 def _at_once(number: int) -> str:

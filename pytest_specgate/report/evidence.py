@@ -153,7 +153,8 @@ def capacity_said(one: Evidence) -> str:
     fits, ratio = scalars.get("max_batch"), one.capacity
     if fits is None or not ratio:
         return ""
-    return f"{fits:.0f} requests at once fit (max_batch) against {fits / ratio:.0f}: {1 - ratio:.0%} of the room is lost"
+    lost = f"{1 - ratio:.0%} of the room is lost"
+    return f"{fits:.0f} requests at once fit (max_batch) against {fits / ratio:.0f}: {lost}"
 
 
 def output_said(one: Evidence) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_specgate.records import Measurement, Outcome, Place, Samples, Verdict
 from pytest_specgate.report import document
-from pytest_specgate.report.advice import RULES, advise, conditions, on_engine, on_scenario
+from pytest_specgate.report.advice import RULES, advise, conditions, on_scenario
 from pytest_specgate.report.advised import Advice, Recommendation, Wanted, wanted
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.evidence import LOSES, OPEN, PAYS, UNMEASURED, Evidence, evidence
@@ -19,6 +19,7 @@ from pytest_specgate.report.numbers import Estimate
 from pytest_specgate.report.outline import CaseView
 from pytest_specgate.report.prediction import Suggestion
 from pytest_specgate.report.terminal import advice_lines
+from pytest_specgate.report.together import on_engine
 from pytest_specgate.suite.advising import AdviceSpec
 from tests.unit.reporting import measured
 

@@ -151,7 +151,7 @@ def test_where_texts_part_both_sides_stand(page: Page) -> None:
 
 
 def test_a_parting_tells_whether_rounding_explains_it(monkeypatch: pytest.MonkeyPatch, report: Report) -> None:
-    sides = (Side("reference", 7, " red", 11.5), Side("candidate", 9, " blue", 11.25))
+    sides = (Side("reference", 7, " red", logit=11.5), Side("candidate", 9, " blue", logit=11.25))
     found = [Parting("q1", 3, "The  sky is", sides, "numerical_tie"), Parting("q2", 1, "", sides, "real_divergence")]
     monkeypatch.setattr("pytest_specgate.report.html.case.partings", lambda _: iter(found))
 
