@@ -113,7 +113,7 @@ def test_the_summary_comes_first_and_counts_as_the_verdicts_do(page: Page, repor
     cards = re.findall(r"(\d+)\s+(FAIL|ERROR|INCONCLUSIVE|PASS)\b", page.text.partition("gates on")[0])
 
     assert headings[0].startswith("Speculation gates: ")
-    assert headings[1:3] == ["Summary", "Cases"]
+    assert headings[1:4] == ["Summary", "Adopt speculation?", "Cases"]
     assert {name: int(number) for number, name in cards} == {o.value: n for o, n in counts(report.verdicts).items()}
 
 
