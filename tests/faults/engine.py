@@ -18,14 +18,16 @@ from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.native import NativeEngine
 from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Place, Request, Trace
+from tests.faults.charged import charged
 from tests.faults.clock import Clock, SimulatedMeter
 from tests.faults.parts import Parts, Rig
 from tests.faults.scoring import scored
 
 
 def exchanged(job: Job, parts: Parts) -> Job:
-    """The job with the stop rule and the processors of these parts."""
-    return replace(job, stop=parts.stop(job.stop), processors=parts.processors(job.processors))
+    """The job with the stop rule, the processors and the seed of these parts."""
+    shaping = parts.processors(job.processors)
+    return replace(job, stop=parts.stop(job.stop), processors=shaping, seed=parts.seed(job.seed))
 
 
 class Exchanged(Decoder):
@@ -40,7 +42,7 @@ class Exchanged(Decoder):
 
 
 class Zoo(NativeEngine):
-    """Its device is called simulated: what else the machine does is no part of the question."""
+    """It runs on a simulated clock: what else the machine does is no part of the question."""
 
     def __init__(self, context: EngineContext) -> None:
         from tests.faults.zoo import BY_ID
@@ -48,7 +50,7 @@ class Zoo(NativeEngine):
         super().__init__(context)
         entry = BY_ID[str(context.spec.options["entry"])]
         self._right: Parts = entry.right
-        self._parts: Parts = entry.wrong if context.spec.options["version"] == "faulty" else entry.right
+        self._parts: Parts = entry.right if context.spec.options["version"] == "right" else entry.wrong
         self._seed = int(str(context.spec.options["seed"]))
         self._clock = Clock(self._seed)
         self.requests = self.tokens = 0
@@ -57,7 +59,7 @@ class Zoo(NativeEngine):
         super().start()
         right = self._network(self._right, self._right.target, self._started().model)
         self._decoders[Arm.REFERENCE] = Exchanged(
-            self._right, right, verifier=self._right.verifier(), **self._metered(self._right)
+            self._right, right, verifier=self._right.verifier(), meter=SimulatedMeter(self._clock)
         )
 
     def _candidate(self, network: Network, dtype: Any) -> Decoder:
@@ -71,18 +73,10 @@ class Zoo(NativeEngine):
             draft = self._network(parts, parts.draft, self._draft.model, draft=True)
         rig = Rig(target, draft, candidate.num_draft_tokens, self._clock)
         verifier = parts.verifier()
-        return Exchanged(parts, target, parts.drafter(rig), rig.k, verifier=verifier, **self._metered(parts))
+        return Exchanged(parts, target, parts.drafter(rig), rig.k, verifier=verifier, meter=SimulatedMeter(self._clock))
 
     def _network(self, parts: Parts, make: Any, model: Any, draft: bool = False) -> Network:
-        from tests.faults.charged import charged
-
-        network: Network = make(model)
-        if parts.cost is None:
-            return network
-        return charged(network, self._clock, parts.cost.draft if draft else parts.cost.target)
-
-    def _metered(self, parts: Parts) -> dict[str, Any]:
-        return {} if parts.cost is None else {"meter": SimulatedMeter(self._clock)}
+        return charged(make(model), self._clock, parts.cost.draft if draft else parts.cost.target)
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         self.requests += len(requests)

@@ -14,7 +14,8 @@ class Entry:
 
     ``right`` is the decoder without the fault, by ``right_name`` for the baselines that entries share.
     ``wrong_setting`` is what the faulty side is asked where that differs; ``rule`` is the environment rule that catches
-    it.
+    it; gates of ``green`` have to stay so. An entry without ``gates`` is no fault, and no gate may turn red. ``pardon``
+    is the setting that says so of a decoder which is red by right: there, it is green.
     """
 
     id: str
@@ -27,3 +28,5 @@ class Entry:
     right_name: str = "own"
     wrong_setting: Setting | None = None
     rule: str = ""
+    green: tuple[str, ...] = ()
+    pardon: Setting | None = None

@@ -42,7 +42,10 @@ class Bench:
         self._recorded: set[Path] = set()
 
     def run(self, entry: Entry, seed: int, version: str) -> Seen:
-        """Judge ``version`` (``right`` or ``faulty``) of the entry against its right decoder's baseline."""
+        """Judge ``version`` of the entry against its right decoder's baseline.
+
+        That is ``right``, ``faulty``, or ``pardoned``: the faulty one where it is said to be as it is.
+        """
         home = self._folder / entry.right_name / entry.setting.name / str(seed)
         if home not in self._recorded:
             self._judge(entry, seed, "right", Settings(home / "baselines", update=True), home)
@@ -51,7 +54,8 @@ class Bench:
 
     def _judge(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> Seen:
         options = {"entry": entry.id, "version": version, "seed": seed}
-        setting = entry.wrong_setting or entry.setting if version == "faulty" else entry.setting
+        chosen = {"right": None, "faulty": entry.wrong_setting, "pardoned": entry.pardon}[version]
+        setting = chosen or entry.setting
         path = setting.write(home, self._folder / "models", options)
         suite = load_suite(path, path.parent)
         session = SuiteSession(suite, "zoo", settings)
@@ -77,8 +81,13 @@ class Bench:
 
 
 def caught(seen: Seen, entry: Entry) -> bool:
-    """Whether one of the entry's gates turned red, or its environment rule was named."""
+    """Whether one of the entry's gates turned red and none that must not, or its environment rule was named."""
     if entry.rule:
         named = f"environment rule '{entry.rule}' did not hold"
         return any(named in verdict.reason for verdict in seen.verdicts)
-    return any(gate in entry.gates for gate in seen.gates)
+    return any(gate in entry.gates for gate in seen.gates) and not any(gate in entry.green for gate in seen.gates)
+
+
+def as_it_should_be(seen: Seen, entry: Entry) -> bool:
+    """Caught if it is a fault, green if it is none."""
+    return caught(seen, entry) if entry.gates else not seen.red

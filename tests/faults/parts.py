@@ -14,7 +14,7 @@ from pytest_specgate.decoding.processors import Processor
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.decoding.verifier import ExactVerifier, Verifier
 from pytest_specgate.records import Trace
-from tests.faults.clock import Clock, CostModel
+from tests.faults.clock import ORDINARY, Clock, CostModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,10 @@ def _same_processors(processors: tuple[Processor, ...]) -> tuple[Processor, ...]
     return processors
 
 
+def _same_seed(seed: int) -> int:
+    return seed
+
+
 def _same_trace(trace: Trace, k: int) -> Trace:
     del k
     return trace
@@ -53,7 +57,7 @@ def _same_trace(trace: Trace, k: int) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One decoder. ``told`` is what the engine says of its counts; ``cost`` puts it on a simulated clock.
+    """One decoder. ``told`` is what the engine says of its counts; ``cost`` is what it takes.
 
     ``own_scores``: what the target thinks of a text is read from these parts, not from transformers' model.
     """
@@ -64,8 +68,9 @@ class Parts:
     verifier: Callable[[], Verifier] = ExactVerifier
     stop: Callable[[StopRule], StopRule] = _same_stop
     processors: Callable[[tuple[Processor, ...]], tuple[Processor, ...]] = _same_processors
+    seed: Callable[[int], int] = _same_seed
     told: Callable[[Trace, int], Trace] = _same_trace
-    cost: CostModel | None = None
+    cost: CostModel = ORDINARY
     own_scores: bool = False
 
 

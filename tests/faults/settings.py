@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,7 +37,7 @@ SPEED: Gates = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A suite in a few numbers; ``words`` are the shortest and longest prompt, ``scenario`` more keys of its own."""
+    """A suite in a few numbers; ``words`` are the shortest and longest prompt, the last two more keys."""
 
     name: str
     gates: Gates = GREEDY
@@ -50,6 +50,7 @@ class Setting:
     concurrency: int = 8
     rounds: int = 1
     lookup: bool = False
+    candidate: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     scenario: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def write(self, folder: Path, made: Path, options: Mapping[str, Any]) -> Path:
@@ -63,7 +64,7 @@ class Setting:
             "dtype": self.dtype,
             "device": "cpu",
             "threads": 1,
-            "candidate": {**candidate, "num_draft_tokens": self.k},
+            "candidate": {**candidate, **self.candidate, "num_draft_tokens": self.k},
             "options": dict(options),
         }
         scenario = {
@@ -77,7 +78,7 @@ class Setting:
             "specgate": 1,
             "engines": {"zoo": engine},
             "scenarios": {self.name: scenario},
-            "measure": {"rounds": self.rounds, "warmup": 1},
+            "measure": {"rounds": self.rounds, "warmup": 1, "costs": False},
             "gates": [dict(gate) for gate in self.gates],
         }
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,3 +111,17 @@ LONG_LOOKUP = Setting(
     max_tokens=40,
     scenario=MappingProxyType({"ignore_eos": True}),
 )
+#: Drawn at a temperature and through a filter.
+DRAWN = Setting(
+    "drawn",
+    ({"metric": "distribution_fit", "limit": "==100%"}, BOOKKEEPING[0]),
+    kind="table",
+    prompts=16,
+    concurrency=16,
+    rounds=4,
+    max_tokens=64,
+    scenario=MappingProxyType({"ignore_eos": True, "sampling": [{"temperature": 0.7, "top_k": 40, "seed": 1}]}),
+)
+DRAWN_COUNTED = replace(DRAWN, name="drawn-counted", gates=(*DRAWN.gates, *ACCEPTANCE))
+#: The candidate says that it is lossy.
+DECLARED = replace(DRAWN, name="declared", candidate=MappingProxyType({"lossy": {"max_tv": 0.2}}))

@@ -14,7 +14,7 @@ from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
-from tests.faults.clock import ORDINARY, CostModel, flat, tenth
+from tests.faults.clock import CostModel, flat, tenth
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts, Rig
 from tests.faults.settings import AT_32, LONG_LOOKUP, TIMED
@@ -104,8 +104,7 @@ class Compiling(Network):
             return self._compiled(super().prefill(prompt, slot), self._call)
 
 
-_TIMED = Parts(cost=ORDINARY)
-_OFF = Parts(cost=ORDINARY, drafter=lambda rig: NoDraft())
+_OFF = Parts(drafter=lambda rig: NoDraft())
 
 
 def _costing(target: Any) -> Parts:
@@ -120,15 +119,13 @@ ENTRIES = (
         ("speedup",),
         _costing(kneed),
         setting=AT_32,
-        right=_TIMED,
-        right_name="timed",
     ),
     Entry(
         "V36",
         "speculation that is switched off still costs",
         "drafts are made and thrown away",
         ("speedup",),
-        Parts(cost=ORDINARY, drafter=lambda rig: Idle(rig.own)),
+        Parts(drafter=lambda rig: Idle(rig.own)),
         setting=TIMED,
         right=_OFF,
         right_name="off",
@@ -140,8 +137,6 @@ ENTRIES = (
         ("speedup", "tpot"),
         _costing(eager_past_capture),
         setting=TIMED,
-        right=_TIMED,
-        right_name="timed",
     ),
     Entry(
         "V38",
@@ -150,18 +145,14 @@ ENTRIES = (
         ("ttft",),
         _costing(waits_for_draft),
         setting=TIMED,
-        right=_TIMED,
-        right_name="timed",
     ),
     Entry(
         "V39",
         "the search for n-grams grows with the text",
         "every round compares the text's ending with every place before it",
         ("speedup",),
-        Parts(cost=ORDINARY, drafter=Searching),
+        Parts(drafter=Searching),
         setting=LONG_LOOKUP,
-        right=_TIMED,
-        right_name="timed",
     ),
     Entry(
         "V40",
@@ -170,18 +161,14 @@ ENTRIES = (
         ("speedup", "tpot"),
         _costing(reads_all_again),
         setting=TIMED,
-        right=_TIMED,
-        right_name="timed",
     ),
     Entry(
         "V41",
         "compilation inside the timed loop",
         "the target is compiled anew for every call",
         ("speedup",),
-        replace(_TIMED, target=Compiling),
+        Parts(target=Compiling),
         setting=TIMED,
-        right=_TIMED,
-        right_name="timed",
         rule="compilation",
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.judge import Bench, caught
+from tests.faults.judge import Bench, as_it_should_be
 from tests.faults.zoo import ENTRIES, Entry
 
 SEED = 0
@@ -29,6 +29,12 @@ def test_a_right_decoder_is_green(bench: Bench, entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_a_fault_is_caught(bench: Bench, entry: Entry) -> None:
+def test_a_fault_is_caught_and_what_is_none_is_green(bench: Bench, entry: Entry) -> None:
     seen = bench.run(entry, SEED, "faulty")
-    assert caught(seen, entry), [verdict.reason for verdict in seen.verdicts]
+    assert as_it_should_be(seen, entry), [verdict.reason for verdict in seen.verdicts]
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.pardon], ids=lambda entry: entry.id)
+def test_what_is_declared_is_pardoned(bench: Bench, entry: Entry) -> None:
+    seen = bench.run(entry, SEED, "pardoned")
+    assert not seen.red, [verdict.reason for verdict in seen.red]
