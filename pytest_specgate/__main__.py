@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pytest_specgate.commands import compare, study, trend
+from pytest_specgate.commands import compare, export, study, trend
 from pytest_specgate.errors import SpecgateError
 
 INTERRUPTED, USAGE = 2, 4
@@ -44,6 +44,7 @@ _JUDGE_EXAMPLES = """\
 examples:
   python -m pytest_specgate judge report.json
   python -m pytest_specgate judge ci/report.json --suites . --baselines baselines
+  python -m pytest_specgate judge ci/report.json --report ci/report.html --price 2.50/h
 """
 
 
@@ -83,6 +84,9 @@ def parser() -> argparse.ArgumentParser:
     stored = "folder of baselines (default: baselines in the suites' folder)"
     judge.add_argument("--baselines", type=Path, metavar="DIR", help=stored)
     judge.add_argument("--strict", action="store_true", help="fail where a gate stays undecided")
+    written = "write what was judged as a report (.html, .json, .md); may be given more than once"
+    judge.add_argument("--report", dest="faces", type=Path, action="append", default=[], metavar="PATH", help=written)
+    judge.add_argument("--price", metavar="PRICE", help="price of an hour of one GPU, such as 2.50/h, for advice")
     study.add_arguments(
         commands.add_parser(
             "study",
@@ -99,6 +103,16 @@ def parser() -> argparse.ArgumentParser:
             help="compare two stored reports",
             description=compare.DESCRIPTION,
             epilog=compare.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    export.add_arguments(
+        commands.add_parser(
+            "export",
+            help="write a stored report's answers for another tool",
+            description=export.DESCRIPTION,
+            epilog=export.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -152,12 +166,15 @@ def _run(chosen: argparse.Namespace) -> int:
         return study.show(chosen, sys.stdout)
     if chosen.command == "compare":
         return compare.show(chosen, sys.stdout)
+    if chosen.command == "export":
+        return export.show(chosen, sys.stdout)
     if chosen.command == "trend":
         return trend.show(chosen, sys.stdout)
     from pytest_specgate.commands import judge
 
     baselines = chosen.baselines or chosen.suites / "baselines"
-    return judge.show(judge.Ask(chosen.report, chosen.suites, baselines, strict=chosen.strict), sys.stdout)
+    ask = judge.Ask(chosen.report, chosen.suites, baselines, chosen.strict, tuple(chosen.faces), chosen.price)
+    return judge.show(ask, sys.stdout)
 
 
 if __name__ == "__main__":

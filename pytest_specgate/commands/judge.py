@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
 from pytest_specgate.errors import SpecgateError, StoreError
 from pytest_specgate.masking import masked, masker
 from pytest_specgate.records import Measurement, Outcome, Verdict
-from pytest_specgate.report import document, terminal
+from pytest_specgate.report import document, faces, terminal
+from pytest_specgate.report.advice import advise
+from pytest_specgate.report.advised import Advice, Wanted, wanted
 from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.report.since import Compared, compared
 from pytest_specgate.runner import Judged, exit_status, judge_all, undecided
 from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.suite.advising import parse_price
 from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.load import load_suite
@@ -31,12 +35,14 @@ INTERRUPTED = 2
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Which report, and where its suites and the baselines lie."""
+    """Which report, where its suites and the baselines lie, and which files shall tell what was judged."""
 
     report: Path
     suites: Path
     baselines: Path
     strict: bool = False
+    faces: tuple[Path, ...] = ()
+    price: str | None = None
 
 
 @dataclass(slots=True)
@@ -46,22 +52,44 @@ class _Again:
     judged: list[Judged] = field(default_factory=list)
     carried: list[Verdict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    wanted: dict[str, Wanted] = field(default_factory=dict)
+    met: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All of them."""
+        return [*(one.verdict for one in self.judged), *self.carried]
 
 
 def show(ask: Ask, out: TextIO) -> int:
     """Write the verdicts as a run's summary has them; the exit status. Raises SpecgateError."""
+    _refuse_unknown_faces(ask.faces)
     report = document.read(ask.report)
     again = _judge(ask, report)
-    out.writelines(f"{line}\n" for line in _lines(again, out))
     status = 1 if again.carried else exit_status(again.judged, strict=ask.strict)
-    return status or (INTERRUPTED if report.exit_status == INTERRUPTED else 0)
+    status = status or (INTERRUPTED if report.exit_status == INTERRUPTED else 0)
+    told = replace(report, verdicts=tuple(again.verdicts), exit_status=status, baselines=again.met, wanted=again.wanted)
+    told = advise(told)
+    out.writelines(f"{line}\n" for line in _lines(again, told.advice, out))
+    for path in ask.faces:
+        faces.write(path, told)
+        out.write(f"report written: {path}\n")
+    return status
 
 
-def _lines(again: _Again, out: TextIO) -> Iterator[str]:
+def _refuse_unknown_faces(paths: Sequence[Path]) -> None:
+    known = (*faces.FACES, ".json")
+    for path in paths:
+        if path.suffix not in known:
+            raise SpecgateError(f"{path}: no ending that names a format — end it in one of: {', '.join(known)}")
+
+
+def _lines(again: _Again, advice: Sequence[Advice], out: TextIO) -> Iterator[str]:
     ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
     hide = masker(os.environ)
-    verdicts = [masked(verdict, hide) for verdict in [*(one.verdict for one in again.judged), *again.carried]]
+    verdicts = [masked(verdict, hide) for verdict in again.verdicts]
     yield from terminal.lines(verdicts, shutil.get_terminal_size().columns, ascii_only=ascii_only)
+    yield from map(hide, terminal.advice_lines(advice, ascii_only=ascii_only))
     notes = [f"note: {note}" for note in again.notes]
     for line in map(hide, map(flat, [*notes, *(f"ERROR: {problem}" for problem in undecided(again.judged))])):
         yield in_ascii(line) if ascii_only else line
@@ -71,11 +99,17 @@ def _judge(ask: Ask, report: document.Report) -> _Again:
     loaded = {name: _load(ask, name) for name in report.measurements}
     others = sum(count for name, count in report.checks.items() if name not in loaded)
     checks = others + sum(checks_in(cases) for _, cases in loaded.values())
-    again = _Again()
+    again, price = _Again(), _price(ask.price)
     settings = Settings(baselines=ask.baselines)
     for name, (suite, cases) in loaded.items():
         taken = {measurement.case: measurement for measurement in report.measurements[name]}
-        again.judged += _of_suite(suite, cases, taken, settings, checks)
+        sessions = _sessions(suite, cases, taken, settings, checks)
+        for session, mine in sessions:
+            again.judged += judge_all(session, mine)
+        results = [result for session, _ in sessions for result in session.results()]
+        met = tuple(compared(result.case.id, result.found.stored) for result in results if result.found)
+        again.met |= {name: met} if met else {}
+        again.wanted[name] = wanted(suite.spec.advice, price)
         again.notes += _unmatched(name, cases, taken)
     measured = {measurement.case for taken in report.measurements.values() for measurement in taken}
     errors = [verdict for verdict in report.verdicts if verdict.outcome is Outcome.ERROR]
@@ -95,15 +129,25 @@ def _load(ask: Ask, name: str) -> tuple[Suite, tuple[Case, ...]]:
     return suite, expand(suite)
 
 
-def _of_suite(
+def _sessions(
     suite: Suite, cases: tuple[Case, ...], taken: Mapping[str, Measurement], settings: Settings, checks: int
-) -> Iterator[Judged]:
+) -> list[tuple[SuiteSession, list[Case]]]:
+    """A session for every engine, with those of its cases that were measured."""
+    found = []
     for engine in dict.fromkeys(case.engine for case in cases):
         session = SuiteSession(suite, engine, settings, checks)
         mine = [case for case in cases if case.engine == engine and case.id in taken]
         for case in mine:
             session.take(case, taken[case.id])
-        yield from judge_all(session, mine)
+        found.append((session, mine))
+    return found
+
+
+def _price(text: str | None) -> float | None:
+    try:
+        return None if text is None else parse_price(text)
+    except ValueError as error:
+        raise SpecgateError(f"--price: {error}") from error
 
 
 def _unmatched(name: str, cases: tuple[Case, ...], taken: Mapping[str, Measurement]) -> Iterator[str]:

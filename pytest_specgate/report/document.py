@@ -50,6 +50,12 @@ class Report:
     wanted: Mapping[str, Wanted] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks: nothing of it reaches the notebook's own styles."""
+        from pytest_specgate.report.faces import framed  # which draws on this module
+
+        return framed(self)
+
 
 def new_report(
     verdicts: Sequence[Verdict],

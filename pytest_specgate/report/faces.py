@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import os
 from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -32,6 +33,13 @@ def write(path: Path, report: Report) -> None:
         document.write(path, report)
     else:
         write_atomically(path, FACES[path.suffix](hidden(report, masker(os.environ))))
+
+
+def framed(report: Report) -> str:
+    """The page as a frame that runs no script, secrets masked; its height is the reader's to change."""
+    page = escape(html(hidden(report, masker(os.environ))), quote=True)
+    style = "width:100%;height:640px;border:1px solid #8888;resize:vertical"
+    return f'<iframe title="pytest-specgate report" sandbox srcdoc="{page}" style="{style}"></iframe>'
 
 
 def hidden(value: T, hide: Callable[[str], str]) -> T:

@@ -47,6 +47,41 @@ def test_another_limit_flips_the_exit_status(tmp_path: Path, capsys: pytest.Capt
     assert main(["judge", "report.json"]) == 0
 
 
+def test_any_face_tells_what_was_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path)
+    write(tmp_path, STRICTER)
+    faces = [f"out.{ending}" for ending in ("html", "md", "json")]
+
+    asked = [argument for face in faces for argument in ("--report", face)]
+    assert main(["judge", "report.json", *asked, "--price", "2.50/h"]) == 1
+
+    out = capsys.readouterr().out
+    assert all(f"report written: {face}" in out for face in faces)
+    assert "advice: demo.specgate.yaml · tiny: adopt" in out
+    again = document.read(tmp_path / "out.json")
+    assert again.exit_status == 1
+    assert [verdict.outcome.value for verdict in again.verdicts] == ["FAIL"]
+    assert again.advice[-1].costs
+    for face in faces[:2]:
+        assert "1 failed" in (tmp_path / face).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--report", "out.pdf"], "out.pdf: no ending that names a format — end it in one of: .html, .md, .json"),
+        (["--price", "cheap"], "--price: 'cheap' is no price of an hour above zero — write it like 2.50/h"),
+    ],
+)
+def test_a_wrong_face_or_price_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: list[str], said: str
+) -> None:
+    stored(tmp_path)
+
+    assert main(["judge", "report.json", *asked]) == 4
+    assert capsys.readouterr().err == f"specgate: {said}\n"
+
+
 def test_the_verdict_is_the_one_of_the_run(tmp_path: Path) -> None:
     from pytest_specgate.commands.judge import Ask, _judge
 

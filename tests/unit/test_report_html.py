@@ -150,6 +150,19 @@ def test_where_texts_part_both_sides_stand(page: Page) -> None:
     assert any(data.split() for data in parted)
 
 
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_API_KEY", "hunter2hunter2")
+    frame = Page(replace(report, machine={"flags": "--key=hunter2hunter2"})._repr_html_())
+
+    (attributes,) = frame.all("iframe")
+    assert attributes["sandbox"] is None
+    page = attributes["srcdoc"]
+    assert page is not None
+    assert "hunter2" not in page
+    assert Page(page).texts
+    assert page.startswith("<!doctype html>")
+
+
 def test_a_parting_tells_whether_rounding_explains_it(monkeypatch: pytest.MonkeyPatch, report: Report) -> None:
     sides = (Side("reference", 7, " red", logit=11.5), Side("candidate", 9, " blue", logit=11.25))
     found = [Parting("q1", 3, "The  sky is", sides, "numerical_tie"), Parting("q2", 1, "", sides, "real_divergence")]
