@@ -112,6 +112,7 @@ class Hooks:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts."""
         summary.show(terminalreporter, self.run)
+        summary.mark(terminalreporter, self.run)
 
     def pytest_unconfigure(self) -> None:
         """Leave no engine running, whatever happened."""

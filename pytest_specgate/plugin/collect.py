@@ -56,7 +56,7 @@ class SuiteFile(pytest.File):
             self.suite = load_suite(self.path, self.config.rootpath, os.environ, found.prompt_files)
             self.cases = expand(self.suite)
         except SpecgateError as error:
-            self.problem = error
+            self.problem = found.mistakes[self.path] = error
         else:
             found.warnings += self.suite.warnings
         found.suites[self.path] = self.cases

@@ -7,6 +7,7 @@ suites to run; an ini value alone does not, except ``specgate = true``. What a p
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ TIERS = ("smoke", "full", "nightly")
 UPDATE_ONLY = ("new", "failed")
 MOST_SESSIONS = 20
 LEAST_RUNS, MOST_RUNS = 3, 50
+ANNOTATIONS = ("github", "none")
 REPORT_ENDINGS = (".html", ".json", ".md")
 
 
@@ -58,6 +60,7 @@ TABLE = (
     Option("suggest", "Run each case N times on unchanged code and propose gates", metavar="N", ini=False),
     Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 0.01)", metavar="RATE"),
     Option("price", "Price of an hour of one GPU, such as 2.50/h, for advice on costs", metavar="PRICE"),
+    Option("annotations", "Mark the lines of suites for a CI: github, none (default: by GITHUB_ACTIONS)", metavar="CI"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
@@ -82,6 +85,7 @@ class Options:
     plan: bool
     suggest: int | None
     false_alarm: float
+    annotations: bool
     device: str | None
     price: float | None
     allow_remote_code: bool
@@ -135,6 +139,7 @@ def read(config: pytest.Config) -> Options:
         plan=bool(_value(config, "plan")),
         suggest=_runs(config),
         false_alarm=_false_alarm(config),
+        annotations=_annotations(config),
         device=_value(config, "device") or None,
         price=_price(config),
         allow_remote_code=bool(_value(config, "trust-remote-code")),
@@ -213,6 +218,11 @@ def _sessions(config: pytest.Config) -> int | None:
         return None if value is None else int(value)
     what = f"--specgate-update-sessions: {value!r} is no number from 1 to {MOST_SESSIONS}"
     raise pytest.UsageError(f"{what} — 3 tell how much a restart changes")
+
+
+def _annotations(config: pytest.Config) -> bool:
+    chosen = _choice(config, "annotations", ANNOTATIONS)
+    return chosen == "github" if chosen else os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def _runs(config: pytest.Config) -> int | None:

@@ -31,7 +31,7 @@ def annotate(item: pytest.Item, report: pytest.TestReport) -> None:
     """Attach the gate's verdict, mask secrets, and point a skip at the gate's own line instead of this plugin's."""
     if not isinstance(item, GateItem):
         return
-    hide = masker(os.environ)
+    hide = hider()
     if report.skipped and isinstance(report.longrepr, tuple):
         path, line, _ = item.reportinfo()
         report.longrepr = (str(path), line + 1, report.longrepr[2])
@@ -42,13 +42,23 @@ def annotate(item: pytest.Item, report: pytest.TestReport) -> None:
     told_in_setup = report.when == "setup" and report.failed
     if verdict is None or not (report.when == "call" or told_in_setup):
         return
-    transport.attach(report, masked(verdict, hide), _category(report, verdict))
+    transport.attach(report, masked(verdict, masker(os.environ)), _category(report, verdict))
 
 
 def annotate_collected(collector: pytest.Collector, report: pytest.CollectReport) -> None:
     """Mask secrets in what is told of a bad suite."""
     if isinstance(collector, (SuiteFile, EngineNode)):
-        _mask(report, masker(os.environ))
+        _mask(report, hider())
+
+
+def hider() -> Callable[[str], str]:
+    """Hide secrets, and on GitHub what its runner would obey."""
+    hide = masker(os.environ)
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return hide
+    from pytest_specgate.report.annotations import defused
+
+    return lambda text: defused(hide(text))
 
 
 def _mask(report: AnyReport, hide: Callable[[str], str]) -> None:

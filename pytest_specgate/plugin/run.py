@@ -23,6 +23,7 @@ from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.prompts import PromptFiles
 
 if TYPE_CHECKING:
+    from pytest_specgate.errors import SpecgateError
     from pytest_specgate.measure.budget import TimeBudget
     from pytest_specgate.plugin.collect import GateItem
     from pytest_specgate.session import Settings, SuiteSession
@@ -47,6 +48,7 @@ class Found:
     passed_over: list[Path] = field(default_factory=list)
     selected: set[tuple[Path, str]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
+    mistakes: dict[Path, SpecgateError] = field(default_factory=dict)
 
 
 class Run:

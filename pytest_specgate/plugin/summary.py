@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_specgate.masking import masker
-from pytest_specgate.plugin import distribution
+from pytest_specgate.plugin import distribution, outcome
 from pytest_specgate.plugin.run import Run
 
 
@@ -26,19 +26,32 @@ def show(reporter: pytest.TerminalReporter, run: Run) -> None:
         return
     if run.instead:
         reporter.section("specgate")
-        hide = masker(os.environ)
+        hide = outcome.hider()
         reporter.write_line("\n".join(map(hide, run.instead)))
         return
     ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     lines = list(_lines(run, run.config.get_terminal_writer().fullwidth, ascii_only=ascii_only))
     if not lines and not run.ending.problems:
         return
-    hide = masker(os.environ)
+    hide = outcome.hider()
     reporter.section("specgate")
     for line in lines:
         reporter.write_line(hide(line))
     for problem in run.ending.problems:
         reporter.write_line(hide(f"ERROR: {problem}"), red=True)
+
+
+def mark(reporter: pytest.TerminalReporter, run: Run) -> None:
+    """Print GitHub's commands that mark the suites' lines, in the controller, where they are wanted."""
+    if distribution.is_worker(run.config) or not run.options.annotations or run.config.option.collectonly:
+        return
+    from pytest_specgate.report.annotations import from_workspace, github
+
+    shown = from_workspace(run.config.rootpath, os.environ.get("GITHUB_WORKSPACE", ""))
+    hide = masker(os.environ)
+    for line in github(run.ordered(), run.found.mistakes.values(), shown, hide):
+        reporter.ensure_newline()
+        reporter.write_line(line)
 
 
 def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
