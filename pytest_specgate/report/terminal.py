@@ -31,6 +31,8 @@ def lines(verdicts: Sequence[Verdict], width: int, *, ascii_only: bool = False) 
 
 def advice_lines(found: Sequence[Advice], *, ascii_only: bool = False) -> Iterator[str]:
     """Whether to adopt each engine, and why, in a few lines."""
+    if not found:  # and then nothing that computes is loaded
+        return
     from pytest_specgate.report.phrases import advised  # which draws on this module
 
     spell = in_ascii if ascii_only else str
