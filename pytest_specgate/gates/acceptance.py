@@ -68,7 +68,7 @@ RATIOS: Mapping[str, Ratio] = {
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one acceptance gate. Raises NoVerdict where nothing was counted, drafted or stored."""
     ratio = RATIOS[gate.spec.metric]
-    if not any(prompt.counts for prompt in samples.prompts) and (blurred := _blurred(gate, context)):
+    if not all(prompt.counts for prompt in samples.prompts) and (blurred := _blurred(gate, context)):
         return Judged(blurred, None)
     value = _value(gate, ratio, samples, context)
     fixed = samples.greedy and all(map(_repeats_itself, samples.prompts))
@@ -102,7 +102,7 @@ def _blurred(gate: Gate, context: JudgeContext) -> tuple[Check, ...]:
 def _value(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) -> float:
     """The metric over all prompts. Raises NoVerdict where there is nothing to count."""
     counts = [count for prompt in samples.prompts for count in prompt.counts]
-    if not ratio.told(counts):
+    if not ratio.told(counts) or not all(prompt.counts for prompt in samples.prompts):
         hint = "remove the gate, or use an engine that tells its rounds"
         raise unmeasured(gate.spec.metric, context.engine, hint)
     if silent := [prompt.prompt for prompt in samples.prompts if not prompt.counts]:

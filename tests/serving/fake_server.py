@@ -70,6 +70,7 @@ class FakeServer:
 
     ``requests`` are the bodies that were asked; ``key`` is demanded as a bearer token where it is set; ``pages``
     replace or add answers to GET requests.
+    Nothing is answered before ``together`` requests were asked.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class FakeServer:
         self.headers: list[Mapping[str, str]] = []
         self.connections = 0
         self.pages: dict[str, Page] = {}
+        self.together = 0
         self.after_reply: Callable[[], None] = lambda: None
         self._key, self._tls, self._owner = key, tls, owner
         self._writers: set[asyncio.StreamWriter] = set()
@@ -143,7 +145,12 @@ class FakeServer:
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; whether the connection stays open."""
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        first = await reader.readexactly(1)
+        if first == b"\x16":
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")  # a TLS handshake is no HTTP
+            await writer.drain()
+            return False
+        head = (first + await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         data = await reader.readexactly(int(headers.get("content-length", "0")))
@@ -172,6 +179,8 @@ class FakeServer:
             again = {"Retry-After": script.retry_after} if script.retry_after else {}
             said = json.dumps({"error": {"message": "scripted refusal"}})
             return await _send(writer, (script.status, "application/json", said), again)
+        while len(self.requests) < self.together:
+            await asyncio.sleep(0.001)
         _head(writer, 200, script.content_type, {"Transfer-Encoding": "chunked"})
         if script.endless:
             for piece in endless(script):
@@ -182,7 +191,7 @@ class FakeServer:
                 writer.transport.abort()
                 return False
             if number == script.hang_after:
-                await asyncio.sleep(3600)
+                await _hang(writer, comments=script.comments)
             if number == script.error_after:
                 piece = Piece(0.0, b'data: {"error": {"message": "engine died", "code": 500}}\n\n')
             await _write(writer, piece, script)
@@ -193,6 +202,15 @@ class FakeServer:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+async def _hang(writer: asyncio.StreamWriter, *, comments: bool) -> None:
+    """Be silent, or say nothing but that the connection is alive."""
+    while True:
+        await asyncio.sleep(0.01)
+        if comments:
+            writer.write(b"e\r\n: keep-alive\n\n\r\n")
+            await writer.drain()
 
 
 async def _write(writer: asyncio.StreamWriter, piece: Piece, script: Script) -> None:

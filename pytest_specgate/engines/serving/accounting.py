@@ -57,6 +57,8 @@ def _growth(answer: Answer, tokens_of: Callable[[str], int] | None) -> tuple[lis
     real = [int(delta.real) for delta in deltas]
     if usage is not None and sum(real) == usage:
         return real, usage, ()
+    if usage is not None and sum(real) == usage - 1 and answer.finish == "stop" and not deltas[-1].real:
+        return [*real[:-1], 1], usage, ()  # the token that ends the text has none, and comes with the finish reason
     if usage is not None:
         return _shared_out(deltas, usage), usage, (ESTIMATED_CHUNKS,)
     if tokens_of is None:
@@ -90,7 +92,7 @@ def _shared_out(deltas: Sequence[Delta], total: int) -> list[int]:
     growth, given, seen, tokens = [], 0, 0, 0
     for length in lengths:
         seen += length
-        due = spare * seen // all_characters if length else given
+        due = (2 * spare * seen + all_characters) // (2 * all_characters) if length else given
         own = int(bool(length)) if tokens < total else 0
         growth.append(own + due - given)
         tokens, given = tokens + growth[-1], due

@@ -17,7 +17,7 @@ from pytest_specgate.engines.serving.tally import Tally, counts, since
 from pytest_specgate.records import Counts
 
 #: Servers update their counters a moment after the last token: seconds to wait for it, and between two looks.
-PATIENCE = 2.0
+PATIENCE = 1.0
 PAUSE = 0.02
 
 RESET = "unmeasured: the server's counters were reset or vanished while it was measured"

@@ -53,8 +53,12 @@ def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> li
     own = [dialect.acceptance(one.answer, one.counted) for one in heard]
     shared = seen.counts if arm is Arm.CANDIDATE and _counters_tell_more(own, seen.counts) else None
     found = []
+    silent = arm is Arm.CANDIDATE and shared is None and not any(own) and seen == Seen(foreign=seen.foreign)
     for number, (one, acceptance) in enumerate(zip(heard, own)):
         told = _told(one, seen)
+        if silent and not seen.foreign and dialect.metrics:
+            note = f"acceptance is unmeasured, the server tells of no speculation: {dialect.hint}"
+            told = replace(told, notes=(*told.notes, note))
         if shared is not None:
             told = replace(told, counts=shared if number == 0 else _none_of(shared), together=len(heard))
         elif arm is Arm.CANDIDATE and acceptance is not None:

@@ -1,0 +1,109 @@
+"""How many tokens each chunk carried: what is known, what is estimated, and that it always adds up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_specgate.engines.serving.accounting import (
+    ESTIMATED_CHUNKS,
+    ESTIMATED_TOTAL,
+    Uncounted,
+    count,
+)
+from tests.serving.answers import answered, chunk, chunks, counted, role, usage
+
+
+def test_ids_count_first() -> None:
+    found = counted(chunk(1, "a", token_ids=[4], total=9), chunk(2, "bc", token_ids=[5, 6], total=9), usage(3, 9))
+
+    assert (found.chunks, found.ids, found.tokens, found.notes) == (chunks((1, 1), (2, 2)), (4, 5, 6), 3, ())
+
+
+def test_growing_usage_counts_next() -> None:
+    found = counted(role(0, total=0), chunk(1, "a", total=1), chunk(2, "bcd", total=4), usage(3, 4))
+
+    assert (found.chunks, found.tokens, found.notes) == (chunks((1, 1), (2, 3)), 4, ())
+
+
+def test_as_many_chunks_as_tokens_leave_one_for_each() -> None:
+    found = counted(role(), chunk(1, "a"), chunk(2, "long word"), usage(3, 2))
+
+    assert (found.chunks, found.notes) == (chunks((1, 1), (2, 1)), ())
+
+
+def test_one_token_more_than_chunks_is_the_end_of_the_text() -> None:
+    found = counted(role(), chunk(1, "a"), chunk(2, "b"), chunk(3, finish="stop"), usage(3, 3))
+
+    assert (found.chunks, found.notes) == (chunks((1, 1), (2, 1), (3, 1)), ())
+
+
+def test_a_total_alone_is_shared_out_and_said_to_be_estimated() -> None:
+    found = counted(role(), chunk(1, "ab"), chunk(2, "abcdef"), chunk(3, "abcd"), usage(4, 12))
+
+    assert (found.chunks, found.notes) == (chunks((1, 3), (2, 5), (3, 4)), (ESTIMATED_CHUNKS,))
+
+
+def test_without_usage_the_suites_tokenizer_counts_and_says_so() -> None:
+    found = count(answered(chunk(1, "a b"), chunk(2, " c")), lambda text: len(text.split()))
+
+    assert (found.tokens, found.chunks, found.notes) == (3, chunks((1, 2), (2, 1)), (ESTIMATED_TOTAL,))
+
+
+def test_without_usage_and_tokenizer_nothing_is_counted() -> None:
+    with pytest.raises(Uncounted):
+        counted(chunk(1, "a"), chunk(2, "b"))
+
+
+def test_what_came_before_the_first_text_is_delivered_with_it() -> None:
+    found = counted(role(0, total=0), chunk(1, total=1), chunk(2, total=2), chunk(5, "a", total=3), usage(6, 3))
+
+    assert found.chunks == chunks((5, 3))
+
+
+def test_tokens_without_a_text_count_when_they_come() -> None:
+    found = counted(chunk(1, "a", total=1), chunk(2, total=3), chunk(4, "b", total=4), usage(5, 4))
+
+    assert found.chunks == chunks((1, 1), (2, 2), (4, 1))
+
+
+def test_the_end_token_that_only_the_last_usage_tells_is_of_the_last_chunk() -> None:
+    found = counted(chunk(1, "a", total=1), chunk(2, "b", total=2, finish="stop"), usage(3, 3))
+
+    assert found.chunks == chunks((1, 1), (2, 2))
+
+
+def test_tokens_at_one_instant_are_one_delivery() -> None:
+    found = counted(chunk(1, "a"), chunk(2, "b"), chunk(2.05, "c"), chunk(2.1, "d"), chunk(9, "e"), usage(10, 5))
+
+    assert found.chunks == chunks((1, 1), (2, 3), (9, 1))
+
+
+def test_an_answer_of_special_tokens_alone_still_counts() -> None:
+    found = counted(role(0, total=0), chunk(2, total=1, finish="stop"), usage(3, 1))
+
+    assert (found.chunks, found.tokens) == (chunks((2, 1)), 1)
+
+
+def test_usage_that_shrinks_is_not_believed_chunk_by_chunk() -> None:
+    found = counted(chunk(1, "aa", total=5), chunk(2, "aa", total=2), usage(3, 6))
+
+    assert (found.tokens, found.notes) == (6, (ESTIMATED_CHUNKS,))
+
+
+def test_a_tokenizer_that_disagrees_is_told() -> None:
+    said = (chunk(1, "a b c d e", token_ids=[1, 2, 3, 4, 5]), usage(2, 5))
+
+    assert count(answered(*said), lambda _: 6).notes == ()
+    assert count(answered(*said), lambda _: 9).notes == (
+        "the server counts 5 tokens, the suite's tokenizer 9 in the same text",
+    )
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=30), st.integers(0, 200))
+def test_shares_add_up_to_the_total_and_are_never_negative(lengths: list[int], total: int) -> None:
+    found = counted(*(chunk(10.0 * i, "x" * length) for i, length in enumerate(lengths)), usage(1000, total))
+
+    assert sum(one.tokens for one in found.chunks) == found.tokens == total
+    assert all(one.tokens >= 0 for one in found.chunks)

@@ -1,0 +1,269 @@
+"""What each server software says, and what is made of it: recorded where it could be run, else after its source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_specgate.engines.serving.accounting import Counted, count
+from pytest_specgate.engines.serving.dialects import DIALECTS, Acceptance, Probe, recognise
+from pytest_specgate.engines.serving.prometheus import parse
+from pytest_specgate.engines.serving.sse import Event, events
+from pytest_specgate.engines.serving.stream import Answer, read
+from pytest_specgate.engines.serving.tally import Tally, counts, since
+from pytest_specgate.records import Counts, Round
+from tests.serving.answers import DONE, MS, answered, chunk, usage
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text(encoding="utf-8")
+
+
+def models(owner: str, *names: str) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": name, "owned_by": owner} for name in names or ("smol",)]}}
+
+
+def tally(dialect: str, page: str) -> Tally:
+    tell = DIALECTS[dialect].tally
+    assert tell is not None
+    return tell(page)
+
+
+def said(dialect: str, *last: Event, total: int = 8) -> Acceptance | None:
+    """What the dialect reads from an answer of one token and then chunks of 3, 1 and 3, ended by these events."""
+    sizes = (1, 3, 1, total - 5)
+    done = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    told = [chunk(10 * i, "x" * size, total=n) for i, (size, n) in enumerate(zip(sizes, done))]
+    answer: Answer = answered(*told, *last)
+    return DIALECTS[dialect].acceptance(answer, count(answer))
+
+
+PAGES = [
+    ("vllm", models("vllm")),
+    ("vllm", {"/metrics": recorded("vllm-0.32-metrics.txt")}),
+    ("sglang", models("sglang")),
+    ("sglang", {"/metrics": 'sglang:num_requests_total{model_name="m"} 1.0\n'}),
+    ("llamacpp", models("llamacpp")),
+    ("llamacpp", {"/props": {"default_generation_settings": {"n_ctx": 2048}, "build_info": "b11434-abc"}}),
+    ("tgi", {"/info": {"model_id": "m", "version": "3.3.4", "max_concurrent_requests": 128}}),
+    ("trtllm", models("tensorrt_llm")),
+    ("trtllm", {"/prometheus/metrics": 'trtllm_request_success_total{finished_reason="stop"} 1.0\n'}),
+    ("plain", models("openai")),
+    ("plain", {}),
+    ("plain", {"/v1/models": "<html>", "/props": [1], "/info": {"model_id": "x"}}),
+]
+
+
+@pytest.mark.parametrize(("name", "pages"), PAGES)
+def test_a_server_is_known_by_what_it_says_of_itself(name: str, pages: dict[str, Any]) -> None:
+    assert recognise(Probe(pages)).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "pages", "version"),
+    [
+        ("vllm", {"/version": {"version": "0.32.0"}}, "0.32.0"),
+        ("sglang", {"/get_server_info": {"version": "0.5.23"}}, "0.5.23"),
+        ("llamacpp", {"/props": {"build_info": "b11434-abc"}}, "b11434-abc"),
+        ("tgi", {"/info": {"version": "3.3.4"}}, "3.3.4"),
+        ("trtllm", {"/version": {"version": "1.2.0"}}, "1.2.0"),
+        ("plain", {"/version": {"version": "9"}}, ""),
+        ("vllm", {"/version": "<html>"}, ""),
+    ],
+)
+def test_versions(name: str, pages: dict[str, Any], version: str) -> None:
+    assert DIALECTS[name].version(Probe(pages)) == version
+
+
+def test_facts_name_the_speculation_and_no_paths() -> None:
+    info = {"speculative_algorithm": "EAGLE", "speculative_num_draft_tokens": 4, "tp_size": 2, "host": "x"}
+
+    assert DIALECTS["sglang"].facts(Probe({"/get_server_info": info})) == {
+        "speculative_algorithm": "EAGLE",
+        "speculative_num_draft_tokens": "4",
+        "tp_size": "2",
+    }
+    assert DIALECTS["llamacpp"].facts(Probe({"/props": {"model_path": "/secret/place/m.gguf"}})) == {
+        "model_file": "m.gguf"
+    }
+
+
+# --- vLLM -------------------------------------------------------------------------------------------------------
+
+
+def test_vllms_counters_are_added_over_engines_and_reasons() -> None:
+    page = recorded("vllm-0.32-metrics.txt")
+    second = page.replace('engine="0"', 'engine="1"')
+
+    one, both = tally("vllm", page), tally("vllm", page + second)
+
+    assert one == Tally(5, 120, None, 23, 92, 37, (14, 9, 7, 7))
+    assert both == Tally(10, 240, None, 46, 184, 74, (28, 18, 14, 14))
+    assert counts(one, requests=5, tokens=120) == Counts(rounds=78, drafts=23, drafted=92, tested=53, accepted=37)
+
+
+def per_request(accepted: list[int], drafted: list[int], **more: Any) -> Event:
+    told = {"num_spec_steps": len(accepted), "num_draft_tokens": sum(drafted)}
+    told["num_accepted_draft_tokens"] = sum(accepted)
+    return usage(99, 8, metrics={"speculative_decoding": {**told, **more}})
+
+
+def test_vllms_steps_of_a_request_are_its_rounds() -> None:
+    steps = {"per_step_accepted": [2, 0, 2], "per_step_drafted": [4, 4, 4]}
+
+    assert said("vllm", per_request([2, 0, 2], [4, 4, 4], **steps)) == Acceptance(
+        rounds=(Round(4, 3, 2, 3, 10 * MS), Round(4, 1, 0, 1, 20 * MS), Round(4, 3, 2, 3, 30 * MS))
+    )
+
+
+def test_the_end_of_the_text_cuts_vllms_last_step() -> None:
+    steps = {"per_step_accepted": [2, 0, 4], "per_step_drafted": [4, 4, 4]}
+    found = said("vllm", per_request([2, 0, 4], [4, 4, 4], **steps))
+
+    assert found is not None
+    assert found.rounds is not None
+    assert found.rounds[-1] == Round(4, 4, 4, 3, 30 * MS)
+
+
+def test_steps_that_are_not_all_of_the_rounds_give_exact_totals() -> None:
+    steps = {"per_step_accepted": [2, 1], "per_step_drafted": [4, 1]}
+
+    assert said("vllm", per_request([2, 1], [4, 1], **steps)) == Acceptance(
+        counts=Counts(rounds=4, drafts=2, drafted=5, tested=4, accepted=3)
+    )
+
+
+def test_vllms_summary_gives_totals() -> None:
+    told = per_request([2, 0, 2], [4, 4, 4], acceptance_histogram=[1, 0, 2, 0, 0])
+
+    assert said("vllm", told) == Acceptance(counts=Counts(rounds=3, drafts=3, drafted=12, tested=7, accepted=4))
+
+
+@pytest.mark.parametrize("metrics", [None, {}, {"speculative_decoding": None}, {"speculative_decoding": {"x": 1}}, [1]])
+def test_metrics_without_speculation_tell_nothing(metrics: object) -> None:
+    assert said("vllm", usage(99, 8, metrics=metrics)) is None
+
+
+# --- llama.cpp --------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_stream_of_llamacpp() -> None:
+    raw = recorded("llamacpp-11434-stream.txt").encode()
+    answer = read(0, events([(MS, raw)]))
+    counted: Counted = count(answer)
+
+    assert answer.whole
+    assert (counted.tokens, counted.notes, answer.prompt_tokens) == (3, (), 41)
+    assert DIALECTS["llamacpp"].acceptance(answer, counted) == Acceptance(
+        counts=Counts(rounds=1, drafts=None, drafted=2, tested=None, accepted=1)
+    )
+
+
+def test_llamacpps_counters() -> None:
+    found = tally("llamacpp", recorded("llamacpp-11434-metrics.txt"))
+
+    assert found == Tally(None, 131, None, 10, 51, 16, (5, 5, 2, 2, 2, 0))
+    assert counts(found, requests=4, tokens=131) == Counts(rounds=111, drafts=10, drafted=51, tested=None, accepted=16)
+
+
+def test_timings_without_drafts_say_that_nothing_was_drafted() -> None:
+    assert said("llamacpp", usage(99, 8, timings={"predicted_n": 8})) == Acceptance(
+        counts=Counts(rounds=7, drafts=None, drafted=0, tested=None, accepted=0)
+    )
+    assert said("llamacpp", usage(99, 8)) is None
+
+
+# --- SGLang, TGI, TensorRT-LLM: not tried live ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accepted", "drafted"),
+    [
+        ("spec_num_correct_drafts", "spec_num_proposed_drafts"),  # 0.5.15 and later
+        ("spec_accepted_drafts", "spec_proposed_drafts"),  # its aliases
+        ("spec_accept_token_num", "spec_draft_token_num"),  # before
+    ],
+)
+def test_sglangs_meta_info(accepted: str, drafted: str) -> None:
+    meta = {"spec_verify_ct": 3, accepted: 4, drafted: 12, "completion_tokens": 8, "spec_accept_length": 2.67}
+    last = chunk(98, "", total=8, finish="stop", meta_info=meta)
+
+    assert said("sglang", last, usage(99, 8)) == Acceptance(
+        counts=Counts(rounds=3, drafts=3, drafted=12, tested=None, accepted=4)
+    )
+
+
+def test_sglangs_verify_calls_alone_give_the_length() -> None:
+    page = (
+        'sglang:num_requests_total{is_streaming="true",model_name="m"} 2.0\n'
+        'sglang:generation_tokens_total{is_streaming="true",model_name="m"} 42.0\n'
+        'sglang:spec_verify_calls_total{model_name="m",tp_rank="0"} 16.0\n'
+        'sglang:spec_accept_length{model_name="m",tp_rank="0"} 9.9\n'
+    )
+
+    found = counts(tally("sglang", page), requests=2, tokens=42)
+
+    assert found == Counts(rounds=16, drafts=None, drafted=None, tested=None, accepted=24)
+    assert not tally("sglang", page.replace(" 16.0", " 0.0")).speculates
+
+
+def test_tgis_histogram_of_skipped_tokens() -> None:
+    page = (
+        "tgi_request_success 2\ntgi_request_generated_tokens_sum 42\ntgi_request_generated_tokens_count 2\n"
+        "tgi_request_skipped_tokens_sum 24\ntgi_request_skipped_tokens_count 18\n"
+    )
+
+    found = counts(tally("tgi", page), requests=2, tokens=42)
+
+    assert found == Counts(rounds=16, drafts=None, drafted=None, tested=None, accepted=24)
+
+
+def test_tensorrt_llms_counters() -> None:
+    label = '{engine_type="trtllm",model_name="m"}'
+    page = (
+        'trtllm_request_success_total{engine_type="trtllm",finished_reason="stop",model_name="m"} 2.0\n'
+        f"trtllm_generation_tokens_total{label} 42.0\n"
+        f"trtllm_spec_decode_num_draft_tokens_total{label} 60.0\n"
+        f"trtllm_spec_decode_num_accepted_tokens_total{label} 24.0\n"
+    )
+
+    found = counts(tally("trtllm", page), requests=2, tokens=42)
+
+    assert found == Counts(rounds=16, drafts=None, drafted=60, tested=None, accepted=24)
+
+
+# --- the text format --------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_read_with_odd_labels_and_without_odd_values() -> None:
+    odd = ("# HELP a b", 'a{x="}\\" ,",y="2"} 3', "a 4 1700000000", "b NaN", "c +Inf", "d{ 5", "a_created{} 1e9")
+    series = parse("\n".join(odd))
+
+    assert series.total("a") == 7
+    assert series.total("a_created") == 10**9
+    assert [series.total(name) for name in "bcd"] == [None, None, None]
+    assert series.by("a", "y") == (0, 0, 3)
+
+
+def test_a_counter_that_appears_was_zero_and_one_that_vanishes_was_reset() -> None:
+    assert since(Tally(requests=1), Tally(requests=2, drafts=3, accepted_at=(1, 2))) == Tally(
+        requests=1, drafts=3, accepted_at=(1, 2)
+    )
+    assert since(Tally(requests=1, drafts=3), Tally(requests=2)) is None
+    assert since(Tally(accepted_at=(5,)), Tally(accepted_at=(4, 9))) is None
+
+
+def test_a_server_that_tells_nothing_of_speculation_has_no_counts() -> None:
+    assert counts(Tally(requests=3, tokens=9), requests=3, tokens=9) is None
+    assert counts(Tally(drafts=3), requests=3, tokens=9) is None
+
+
+def test_recorded_events_are_valid() -> None:
+    for line in recorded("llamacpp-11434-stream.txt").splitlines():
+        if line and DONE.data not in line:
+            json.loads(line.removeprefix("data: "))
