@@ -102,7 +102,7 @@ def _blurred(gate: Gate, context: JudgeContext) -> tuple[Check, ...]:
 def _value(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) -> float:
     """The metric over all prompts. Raises NoVerdict where there is nothing to count."""
     counts = [count for prompt in samples.prompts for count in prompt.counts]
-    if not ratio.told(counts) or not all(prompt.counts for prompt in samples.prompts):
+    if not ratio.told(counts):
         hint = "remove the gate, or use an engine that tells its rounds"
         raise unmeasured(gate.spec.metric, context.engine, hint)
     if silent := [prompt.prompt for prompt in samples.prompts if not prompt.counts]:
