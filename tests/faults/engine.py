@@ -57,6 +57,7 @@ class Zoo(NativeEngine):
 
     def start(self) -> None:
         super().start()
+        self._right.loaded(self._started().model)
         right = self._network(self._right, self._right.target, self._started().model)
         self._decoders[Arm.REFERENCE] = Exchanged(
             self._right, right, verifier=self._right.verifier(), meter=SimulatedMeter(self._clock)

@@ -15,7 +15,8 @@ class Entry:
     ``right`` is the decoder without the fault, by ``right_name`` for the baselines that entries share.
     ``wrong_setting`` is what the faulty side is asked where that differs; ``rule`` is the environment rule that catches
     it; gates of ``green`` have to stay so. An entry without ``gates`` is no fault, and no gate may turn red. ``pardon``
-    is the setting that says so of a decoder which is red by right: there, it is green.
+    is the setting that says so of a decoder which is red by right: there, it is green; of an ``updated`` one so is the
+    next build after an update. ``note`` says what the miniature leaves out.
     """
 
     id: str
@@ -30,3 +31,5 @@ class Entry:
     rule: str = ""
     green: tuple[str, ...] = ()
     pardon: Setting | None = None
+    updated: bool = False
+    note: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,17 @@ class Seen:
         return tuple(verdict for verdict in self.verdicts if verdict.outcome in RED)
 
     @property
+    def enough(self) -> int:
+        """Tokens of the candidate arm that were enough: all, unless a gate says that fewer were."""
+        said = [re.search(r"enough after (\d+) of", verdict.reason) for verdict in self.red]
+        return min([self.tokens, *(int(found[1]) for found in said if found)])
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether nothing could be judged."""
+        return bool(self.verdicts) and all(verdict.outcome is Outcome.ERROR for verdict in self.verdicts)
+
+    @property
     def gates(self) -> tuple[str, ...]:
         """Names of the gates that turned red, each once."""
         return tuple(dict.fromkeys(verdict.metric for verdict in self.red))
@@ -44,19 +56,26 @@ class Bench:
     def run(self, entry: Entry, seed: int, version: str) -> Seen:
         """Judge ``version`` of the entry against its right decoder's baseline.
 
-        That is ``right``, ``faulty``, or ``pardoned``: the faulty one where it is said to be as it is.
+        That is ``right``, ``faulty``, ``pardoned`` (the faulty one where it is said to be as it is), or ``updated``:
+        the faulty one against a baseline that it became itself.
         """
         home = self._folder / entry.right_name / entry.setting.name / str(seed)
+        if version == "updated":
+            home = home / entry.id
         if home not in self._recorded:
-            self._judge(entry, seed, "right", Settings(home / "baselines", update=True), home)
+            self._record(entry, seed, "right", home)
+            if version == "updated":
+                self._record(entry, seed, version, home)
             self._recorded.add(home)
         return self._judge(entry, seed, version, Settings(home / "baselines"), home)
 
+    def _record(self, entry: Entry, seed: int, version: str, home: Path) -> None:
+        self._judge(entry, seed, version, Settings(home / "baselines", update=True, accept_loss=True), home)
+
     def _judge(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> Seen:
         options = {"entry": entry.id, "version": version, "seed": seed}
-        chosen = {"right": None, "faulty": entry.wrong_setting, "pardoned": entry.pardon}[version]
-        setting = chosen or entry.setting
-        path = setting.write(home, self._folder / "models", options)
+        chosen = {"faulty": entry.wrong_setting, "pardoned": entry.pardon}.get(version)
+        path = (chosen or entry.setting).write(home, self._folder / "models", options)
         suite = load_suite(path, path.parent)
         session = SuiteSession(suite, "zoo", settings)
         try:
@@ -91,3 +110,8 @@ def caught(seen: Seen, entry: Entry) -> bool:
 def as_it_should_be(seen: Seen, entry: Entry) -> bool:
     """Caught if it is a fault, green if it is none."""
     return caught(seen, entry) if entry.gates else not seen.red
+
+
+def pardoned(entry: Entry) -> str:
+    """The version of the entry that is green by right though it is red by itself; empty if there is none."""
+    return "pardoned" if entry.pardon else "updated" if entry.updated else ""

@@ -38,6 +38,10 @@ def own_drafter(rig: Rig) -> Drafter:
     return DraftModel(rig.draft) if rig.draft is not None else PromptLookup(3)
 
 
+def _same_model(model: Any) -> Any:
+    return model
+
+
 def _same_stop(rule: StopRule) -> StopRule:
     return rule
 
@@ -59,6 +63,7 @@ def _same_trace(trace: Trace, k: int) -> Trace:
 class Parts:
     """One decoder. ``told`` is what the engine says of its counts; ``cost`` is what it takes.
 
+    ``loaded`` is what becomes of the target's model once it is there, for both arms and the scorer alike;
     ``own_scores``: what the target thinks of a text is read from these parts, not from transformers' model.
     """
 
@@ -72,6 +77,7 @@ class Parts:
     told: Callable[[Trace, int], Trace] = _same_trace
     cost: CostModel = ORDINARY
     own_scores: bool = False
+    loaded: Callable[[Any], Any] = _same_model
 
 
 OWN = Parts()

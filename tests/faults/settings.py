@@ -37,7 +37,10 @@ SPEED: Gates = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A suite in a few numbers; ``words`` are the shortest and longest prompt, the last two more keys."""
+    """A suite in a few numbers; ``words`` are the shortest and longest prompt, ``twin`` drafts with the target.
+
+    The last two are more keys of the candidate and of the scenario.
+    """
 
     name: str
     gates: Gates = GREEDY
@@ -50,6 +53,7 @@ class Setting:
     concurrency: int = 8
     rounds: int = 1
     lookup: bool = False
+    twin: bool = False
     candidate: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     scenario: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -57,6 +61,7 @@ class Setting:
         """The suite for an engine of these options, in a folder of its own."""
         seed = int(options["seed"])
         target, draft = models.saved(made, self.kind, seed)
+        draft = target if self.twin else draft
         candidate = {"method": "prompt_lookup"} if self.lookup else {"method": "draft_model", "draft": str(draft)}
         engine = {
             "kind": "tests.faults.engine:Zoo",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.judge import Bench, as_it_should_be
+from tests.faults.judge import Bench, as_it_should_be, pardoned
 from tests.faults.zoo import ENTRIES, Entry
 
 SEED = 0
@@ -34,7 +34,7 @@ def test_a_fault_is_caught_and_what_is_none_is_green(bench: Bench, entry: Entry)
     assert as_it_should_be(seen, entry), [verdict.reason for verdict in seen.verdicts]
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.pardon], ids=lambda entry: entry.id)
-def test_what_is_declared_is_pardoned(bench: Bench, entry: Entry) -> None:
-    seen = bench.run(entry, SEED, "pardoned")
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if pardoned(entry)], ids=lambda entry: entry.id)
+def test_what_is_declared_or_updated_is_pardoned(bench: Bench, entry: Entry) -> None:
+    seen = bench.run(entry, SEED, pardoned(entry))
     assert not seen.red, [verdict.reason for verdict in seen.red]

@@ -1,0 +1,119 @@
+"""The zoo's table: what a run of several seeds came to, as the page ``docs/faults.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tests.faults.entry import Entry
+
+#: Parts of the corpus by the first number behind them.
+PARTS = ((23, "A. What is said"), (35, "B. Acceptance"), (42, "C. Speed"), (47, "D. Memory"), (52, "E. Stability"))
+#: Faults of clients that measure a stream: they need a server that streams, which the serving part brings.
+PENDING = (
+    ("V52", "time between tokens taken as the gap between chunks"),
+    ("V53", "a chunk counted as a token"),
+    ("V54", "time to first token taken at a chunk that holds a role only"),
+    ("V55", "time to first token taken at the first content, though reasoning was streamed before"),
+    ("V56", "no usage reported, and the text split into tokens anew"),
+    ("V57", "random prompts, or an end of text that is ignored, distort acceptance"),
+)
+HEAD = """# The fault zoo
+
+Real faults of speculative decoders, rebuilt in miniature on this project's own decoder with one part exchanged, and
+judged by the shipped gates at one and the same demands (`tests/faults/settings.py`). Every entry has a right decoder,
+whose numbers are the baseline and which has to be green on every seed. Models are tiny and random (float64 unless
+said), or a table of the next token's scores; times are simulated.
+
+*Caught* means FAIL or ERROR of a gate that is named here, on a seed whose right decoder is green. *After* is what the
+candidate arm had made by then (the median over seeds): its tokens, or its requests where it broke off. Written by
+`python -m tests.faults`; one seed of every entry runs with the tests.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One seed of an entry. ``gates`` turned red; ``tokens`` were enough, ``requests`` where it broke off.
+
+    ``right`` says that the decoder without the fault was green, ``pardoned`` that the faulty one was so where it has to
+    be.
+    """
+
+    id: str
+    seed: int
+    ok: bool
+    right: bool
+    pardoned: bool
+    gates: tuple[str, ...]
+    requests: int
+    tokens: int
+    error: bool
+
+
+def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
+    """The whole page."""
+    seeds = len({result.seed for result in results})
+    faults = [entry for entry in entries if entry.id[0] == "V"]
+    sound = [entry for entry in entries if entry.id[0] != "V"]
+    lines = [HEAD, f"This run: {seeds} seeds ({_total(faults, results)}).\n"]
+    for part, (end, title) in enumerate(PARTS):
+        begin = PARTS[part - 1][0] if part else 0
+        chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
+        lines += [f"## {title}\n", *_rows(chosen, results), ""]
+    lines += ["## N. What looks like a fault and is none\n", *_rows(sound, results), ""]
+    lines += ["## F. Clients: pending\n", "To come with the gates of streaming servers:\n"]
+    lines += [f"- {number}: {title}" for number, title in PENDING]
+    notes = [f"- {entry.id}: {entry.note}" for entry in entries if entry.note]
+    return "\n".join([*lines, "", "## Notes\n", *notes, ""])
+
+
+def _total(faults: Sequence[Entry], results: Sequence[Result]) -> str:
+    whole = sum(all(r.ok for r in results if r.id == entry.id) for entry in faults)
+    return f"{whole} of {len(faults)} faults caught on each of them"
+
+
+def _rows(entries: Sequence[Entry], results: Sequence[Result]) -> Iterator[str]:
+    yield "| id | fault | what is broken | red | after | as it should be |"
+    yield "|---|---|---|---|---|---|"
+    for entry in entries:
+        own = [result for result in results if result.id == entry.id]
+        cells = (entry.id, entry.title, entry.broken, _red(entry, own), _after(entry, own), _count(own))
+        yield f"| {' | '.join(cells)} |"
+
+
+def _red(entry: Entry, own: Sequence[Result]) -> str:
+    if entry.rule:
+        return f"rule `{entry.rule}`"
+    if _broke_off(own):
+        return "all: ERROR"
+    often = [gate for gate in _named(own) if 2 * sum(gate in r.gates for r in own) > len(own)]
+    shown = [gate for gate in often if gate in entry.gates] if entry.gates else often
+    more = len(often) - len(shown)
+    told = ", ".join(f"`{gate}`" for gate in shown) + (f" and {more} more" if more else "")
+    return told or ("none" if not entry.gates else "NOT CAUGHT")
+
+
+def _named(own: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(gate for result in own for gate in result.gates))
+
+
+def _after(entry: Entry, own: Sequence[Result]) -> str:
+    if not own:
+        return ""
+    if _broke_off(own):
+        return f"{median(result.requests for result in own):.0f} requests"
+    return f"{median(result.tokens for result in own):.0f} tokens"
+
+
+def _broke_off(own: Sequence[Result]) -> bool:
+    return sum(result.error for result in own) * 2 > len(own)
+
+
+def _count(own: Sequence[Result]) -> str:
+    said = f"{sum(r.ok for r in own)} of {len(own)}"
+    if not all(r.right for r in own):
+        said += f" (right decoder red on {sum(not r.right for r in own)})"
+    if not all(r.pardoned for r in own):
+        said += f" (not pardoned on {sum(not r.pardoned for r in own)})"
+    return said
