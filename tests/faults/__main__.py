@@ -41,9 +41,6 @@ def main() -> int:
             said = "as it should be" if result.ok else "NOT as it should be"
             sys.stdout.write(f"{result.id} seed {result.seed}: {said} {', '.join(result.gates)}\n")
             sys.stdout.flush()
-                f"{result.id} seed {result.seed}: {'as it should be' if result.ok else 'NOT'} {result.gates}",
-                flush=True,
-            )
         results = [result for result in _read(ledger) if result.seed < chosen.seeds]
     chosen.page.write_text(page(ENTRIES, results), encoding="utf-8")
     return 0 if all(result.ok and result.right and result.pardoned for result in results) else 1
