@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from pytest_specgate.suite.model import Requires
 
 
@@ -10,6 +12,9 @@ def requirements_unmet(requires: Requires, chosen_device: str | None) -> str | N
     for package in requires.package:
         if not _installed(package):
             return f"requires package {package!r}, which is not installed"
+    for command in requires.command:
+        if shutil.which(command) is None:
+            return f"requires command {command!r}, which is not on PATH"
     if requires.device and (reason := _no_device(requires.device, chosen_device)):
         return reason
     if requires.memory is not None and (free := _free_memory(requires.device)) is not None and free < requires.memory:

