@@ -113,8 +113,13 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
         self.slots, self.capacity = slots, capacity
 
     def aim(self, span: Span, positions: Tensor) -> None:
-        """Say where the next forward's block goes; ``positions`` is ``[rows, width]``."""
-        places = None if span.aligned else positions
+        """Say where the next forward's block goes; ``positions`` is ``[rows, width]``.
+
+        A block of rows that differ in length is padded, and padding may reach past the end: it is written over the last
+        place, which no token ever takes (the loop reserves one more than it needs).
+        """
+        within = span.length <= self.capacity
+        places = None if span.aligned and within else positions if within else positions.clamp(max=self.capacity - 1)
         for layer in self.layers:
             layer.aim(span, places)
 

@@ -118,7 +118,7 @@ class Network:
         return by_window[self.anatomy.windows[0]]
 
     def _band(self, span: Span, positions: Tensor, window: int | None) -> Tensor:
-        keys = torch.arange(span.length, device=self._device)
+        keys = torch.arange(min(span.length, self._reserved().capacity), device=self._device)
         queries = positions[:, :, None]
         visible = keys <= queries
         if window is not None and span.length > window:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
 
-from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft
+from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft, padded
 from pytest_specgate.decoding.drafters.composed import Composed
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.early_exit import EarlyExit
@@ -19,7 +19,7 @@ from pytest_specgate.decoding.loop import Decoder
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.processors import MinP, RepetitionPenalty, Temperature
 from pytest_specgate.decoding.refusal import Refusal
-from tests.unit.decoding import LENGTHS, OUTPUT, Family, build, family, own_words
+from tests.unit.decoding import LENGTHS, OUTPUT, VOCABULARY, Family, build, family, own_words
 
 DRAFTERS: dict[str, Callable[[Network, Family], Drafter]] = {
     "draft model": lambda target, made: DraftModel(Network(made.draft)),
@@ -186,3 +186,34 @@ def test_forced_acceptance_is_near_its_rate(rate: float) -> None:
 def test_a_rate_beyond_one_is_a_mistake() -> None:
     with pytest.raises(ValueError, match=r"not at 1\.2"):
         ForcedVerifier(1.2)
+
+
+class Knows(NoDraft):
+    """Proposes a row's true continuation for the first row, and nothing of use for the others, a number of times."""
+
+    def __init__(self, outputs: tuple[tuple[int, ...], ...], rounds: int) -> None:
+        super().__init__()
+        self._outputs, self._left = outputs, rounds
+
+    def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
+        self._left -= 1
+        if self._left < 0:
+            return super().propose(rows, limits)
+        ahead = [self._outputs[row.number][len(row.output) :][:limit] for row, limit in zip(rows, limits)]
+        wrong = [tuple((token + 1) % VOCABULARY for token in tokens) for tokens in ahead]
+        return drafted([mine if row.number == 0 else other for row, mine, other in zip(rows, ahead, wrong)])
+
+
+def drafted(rows: Sequence[Sequence[int]]) -> Draft:
+    return Draft(padded(rows, "cpu"), tuple(map(len, rows)))
+
+
+def test_a_row_that_lags_far_behind_catches_up_beside_one_that_fills_its_slot() -> None:
+    """The first row gains three tokens a round, unread by the draft; the second ends at the last place of its slot."""
+    made = family("Llama")
+    prompts, budgets = (made.prompts[0][:2], (made.prompts[3] * 4)[:45]), (50, 16)
+    outputs = tuple(own_words(made.target, prompt, budget) for prompt, budget in zip(prompts, budgets))
+    drafter = Composed(Knows(outputs, 12), DraftModel(Network(made.draft)))
+    texts = Decoder(Network(made.target), drafter, 2).run([Job(p, b) for p, b in zip(prompts, budgets)], 2)
+
+    assert tuple(text.tokens for text in texts) == outputs

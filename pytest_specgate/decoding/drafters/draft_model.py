@@ -1,8 +1,9 @@
 """A smaller model that drafts token by token.
 
 Its cache trails the text: after a round in which every draft was kept it lacks the last of them as well as the target's
-own token. Rows lag by different numbers, so what each lacks is read in one block, padded at its end. Where a text
-outgrows the model's context nothing is drafted any more, and decoding goes on plainly.
+own token, and a row that asks for nothing is not read at all. Rows lag by different numbers, so what each lacks is read
+in one block, padded at its end. Where a text outgrows the model's context nothing is drafted any more, and decoding goes
+on plainly.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class DraftModel:
         self._network = network
         self._held: list[int] = []  # per slot: tokens of the row that the cache holds
         self._lengths: tuple[int, ...] = ()  # per slot: tokens of the row when it was last proposed for
-        self._steps = 0
+        self._limits: tuple[int, ...] = ()  # per slot: drafts of the last proposal
 
     def reserve(self, slots: int, capacity: int) -> None:
         """Make room in the network's cache."""
@@ -42,13 +43,12 @@ class DraftModel:
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
         """Return the next tokens of every row, of which each proposes what its limit and the context allow."""
-        limits = [self._allowed(row, limit) for row, limit in zip(rows, limits)]
-        self._steps = max(limits)
+        self._limits = tuple(self._allowed(row, limit) for row, limit in zip(rows, limits))
         self._lengths = tuple(len(row.tokens) for row in rows)
-        if not self._steps:
+        if not max(self._limits):
             return nothing(len(rows), self._network.device)
         chooser = Chooser(rows, self._network.device)
-        return continued(self._network, chooser, self._catch_up(rows), self._lengths, limits)
+        return continued(self._network, chooser, self._catch_up(rows), self._lengths, self._limits)
 
     def _allowed(self, row: Row, limit: int) -> int:
         """How many of ``limit`` drafts the context has room for; the last one is not read."""
@@ -56,20 +56,24 @@ class DraftModel:
         return limit if context is None else max(0, min(limit, context + 1 - len(row.tokens)))
 
     def _catch_up(self, rows: Sequence[Row]) -> Tensor:
-        """Read what each row's cache lacks; return the scores after its last token, ``[rows, vocabulary]``."""
-        lacking = [row.tokens[held:] for row, held in zip(rows, self._held)]
+        """Read what is lacking of the rows that propose; return the scores after each one's last token.
+
+        They are ``[rows, vocabulary]``; those of the other rows mean nothing.
+        """
+        lacking = [row.tokens[held:] if limit else [] for row, held, limit in zip(rows, self._held, self._limits)]
         block = padded(lacking, self._network.device)
         scores = self._network.forward(block, Span(tuple(self._held[: len(rows)]), block.shape[1]))
         if block.shape[1] == 1:
             return scores[:, 0]
-        last = torch.tensor([len(tokens) - 1 for tokens in lacking], device=scores.device)
+        last = torch.tensor([max(len(tokens) - 1, 0) for tokens in lacking], device=scores.device)
         return scores[torch.arange(len(rows), device=scores.device), last]
 
     def settle(self, accepted: Sequence[int]) -> None:
         """Forget the drafts that were not kept; the last one drafted was never read."""
-        if self._steps:
-            for slot, (length, kept) in enumerate(zip(self._lengths, accepted)):
-                self._held[slot] = length + min(kept, self._steps - 1)
+        steps = max(self._limits, default=0)
+        for slot, (length, limit, kept) in enumerate(zip(self._lengths, self._limits, accepted)):
+            if limit:
+                self._held[slot] = length + min(kept, steps - 1)
 
     def move(self, source: int, target: int) -> None:
         """Copy the cache's slot."""
