@@ -87,6 +87,14 @@ class Alternating(Protocol):
 
 
 @runtime_checkable
+class Foresees(Protocol):
+    """What an engine can do that knows beforehand which requests it cannot run."""
+
+    def refuse(self, requests: Sequence[Request]) -> None:
+        """Raise EngineError for the first of them that cannot be run, before anything is timed."""
+
+
+@runtime_checkable
 class Drains(Protocol):
     """What an engine can do that keeps memory for later requests: give it back."""
 

@@ -122,6 +122,12 @@ class NativeEngine:
             for one, each in zip(traces, made)
         ]
 
+    def refuse(self, requests: Sequence[Request]) -> None:
+        """Raise EngineError for a request that exceeds the window."""
+        target = self._started()
+        for request in requests:
+            self._encode(request, target)
+
     def drain(self) -> None:
         """Give the caches back; the next requests have theirs made anew."""
         for decoder in self._decoders.values():

@@ -22,6 +22,7 @@ from pytest_specgate.engines.base import (
     Drains,
     Engine,
     EngineContext,
+    Foresees,
     ForwardTimer,
     Scorer,
     Timed,
@@ -144,6 +145,11 @@ class Planted:
         if not isinstance(self._inner, ChanceScorer):
             raise EngineError(self._name, "the wrapped engine cannot score drawn texts", "remove distribution_fit")
         return self._inner.chances(requests, texts)
+
+    def refuse(self, requests: Sequence[Request]) -> None:
+        """Refuse what the wrapped engine refuses."""
+        if isinstance(self._inner, Foresees):
+            self._inner.refuse(requests)
 
     def drain(self) -> None:
         """Have the wrapped engine give its memory back, if it keeps any."""

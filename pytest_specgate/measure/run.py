@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_specgate.engines.base import Engine
+from pytest_specgate.engines.base import Engine, Foresees
 from pytest_specgate.measure.apart import apart_round, started_by
 from pytest_specgate.measure.asking import ask
 from pytest_specgate.measure.dialogue import Dialogue
@@ -58,6 +58,9 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     The engine must be started. Raises EngineError (OutOfMemory among them) from the engine.
     """
     engine.check(case.concurrency, case.sampling.greedy)
+    if isinstance(engine, Foresees):
+        dialogue = Dialogue(case)
+        engine.refuse([dialogue.request(conversation, 0) for conversation in case.scenario.conversations])
     started = time.monotonic()
     if started_by(engine) is None:
         _warm_up(engine, case, plan.warmup)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_specgate.engines.base import Engine, EngineContext, Scorer
+from pytest_specgate.engines.base import Engine, EngineContext, Foresees, Scorer
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.identities import trace_problems
@@ -296,6 +299,57 @@ def test_what_cannot_work_is_refused_at_start(models: Path, what: str) -> None:
     with pytest.raises(EngineError) as raised:
         engine.start()
     assert str(raised.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        (
+            {"target": 2**40, "draft": 2**10},
+            r"e: target \(8 TiB\) and draft \(8 KiB\) do not fit into the [0-9.]+ [KMGT]iB that cpu has free",
+        ),
+        (
+            {"target": 2**10, "draft": 2**41},
+            r"e: target \(8 KiB\) and draft \(16 TiB\) do not fit into the [0-9.]+ [KMGT]iB that cpu has free",
+        ),
+    ],
+)
+def test_two_models_that_do_not_fit_into_memory_are_not_loaded(
+    models: Path, tmp_path: Path, sizes: dict[str, int], said: str
+) -> None:
+    """The files are real and hold nothing: a header that tells the size, and a hole."""
+    for role, numbers in sizes.items():
+        shutil.copytree(models / role, tmp_path / role)
+        hollow(tmp_path / role / "model.safetensors", numbers)
+    with pytest.raises(OutOfMemory) as raised:
+        build(tmp_path, METHODS["draft_model"]).start()
+    what, _, hint = str(raised.value).partition(" — ")
+    assert re.fullmatch(said, what)
+    assert hint == "use a smaller dtype or model, quantization, or another device"
+
+
+def hollow(file: Path, numbers: int) -> None:
+    header = json.dumps({"__metadata__": {}, "a": {"dtype": "F32", "shape": [2, numbers // 2], "data_offsets": [0, 0]}})
+    file.write_bytes(len(header).to_bytes(8, "little") + header.encode())
+
+
+def test_one_arm_needs_room_for_one_model(models: Path, tmp_path: Path) -> None:
+    shutil.copytree(models / "target", tmp_path / "target")
+    shutil.copytree(models / "draft", tmp_path / "draft")
+    hollow(tmp_path / "draft" / "model.safetensors", 2**41)
+    engine = build(tmp_path, METHODS["draft_model"], arms=(Arm.REFERENCE,))
+    engine.start()
+    assert engine.generate([ask(0)], Arm.REFERENCE)[0].token_ids
+
+
+def test_a_request_beyond_the_window_is_refused_before_any_is_run(drafting: Engine) -> None:
+    assert isinstance(drafting, Foresees)
+    drafting.refuse([ask(0, max_tokens=250), ask(1)])
+    with pytest.raises(EngineError) as raised:
+        drafting.refuse([ask(1), ask(0, max_tokens=251)])
+    assert str(raised.value) == (
+        "e: p0: 6 prompt tokens and 251 to generate exceed the window of 256 — lower max_tokens or shorten the prompt"
+    )
 
 
 def test_a_model_with_a_state_is_refused_by_name(tmp_path: Path) -> None:

@@ -231,3 +231,21 @@ def test_equal_scripts_are_measured_alike(tmp_path: Path) -> None:
     suite, case = load(write(tmp_path))
     taken: list[Measurement] = [measure_case(started(suite), case, plan()) for _ in range(2)]
     assert taken[0].pairs == taken[1].pairs
+
+
+class Foreseeing(Watched):
+    """Refuses one prompt before it is asked for it."""
+
+    def refuse(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if request.prompt == "q3":
+                raise EngineError("tiny", "q3 is too long", "shorten it")
+
+
+def test_what_an_engine_foresees_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    suite, case = load(write(tmp_path, prompts=PROMPTS[:3], options=BASE))
+    engine = Foreseeing(context(suite))
+    engine.start()
+    with pytest.raises(EngineError, match="q3 is too long"):
+        measure_case(engine, case, plan())
+    assert engine.calls == []

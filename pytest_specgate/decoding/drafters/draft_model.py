@@ -2,8 +2,8 @@
 
 Its cache trails the text: after a round in which every draft was kept it lacks the last of them as well as the target's
 own token, and a row that asks for nothing is not read at all. Rows lag by different numbers, so what each lacks is read
-in one block, padded at its end. Where a text outgrows the model's context nothing is drafted any more, and decoding goes
-on plainly.
+in one block, padded at its end. Where a text outgrows the model's context nothing is drafted any more, and decoding
+goes on plainly.
 """
 
 from __future__ import annotations

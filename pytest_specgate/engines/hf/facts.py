@@ -13,6 +13,7 @@ import transformers
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading, machine, shaping
 from pytest_specgate.engines.hf.loading import Loaded
+from pytest_specgate.engines.hf.room import refuse_too_large
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Bounds, MemoryReading
 from pytest_specgate.suite.model import Candidate, EngineSpec
@@ -28,7 +29,7 @@ class Placed:
 
 
 def load_target(context: EngineContext) -> Placed:
-    """Load the suite's target where it runs, with the threads that it asks for. Raises EngineError."""
+    """Load the suite's target where it runs, with the threads that it asks for. Raises EngineError, OutOfMemory."""
     spec = context.spec
     if not spec.target:
         raise EngineError(context.name, "no target model", "add 'target: ...' to the engine in the suite")
@@ -36,6 +37,7 @@ def load_target(context: EngineContext) -> Placed:
         torch.set_num_threads(spec.threads)
     device = machine.device_for(context)
     dtype = machine.dtype_for(context, device)
+    refuse_too_large(context, device, dtype)
     target = loading.load(context, spec.target, dtype, device)
     if target.tokenizer is None or not target.tokenizer.chat_template:
         hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
