@@ -110,6 +110,8 @@ def _plain(model: Any) -> bool:
     attention = getattr(model.config, "_attn_implementation", "")
     matrices = [part for block in model.model.layers for part in _projections(block)]
     plain = all(type(part) is torch.nn.Linear and not part._forward_hooks for part in matrices)  # noqa: SLF001 - no public way
+    # Quantized weights are tensors of classes of their own, which know how to multiply and not how to lie side by side.
+    plain = plain and all(type(part.weight.data) is Tensor for part in matrices)
     return plain and attention == "sdpa" and model.config.hidden_act == "silu"
 
 

@@ -37,6 +37,11 @@ class Network:
         """Where the model runs."""
         return self._device
 
+    @property
+    def forward_name(self) -> str:
+        """``lean`` where the class is driven in few operations, else ``modules``: its own."""
+        return "lean" if self._lean else "modules"
+
     def reserve(self, slots: int, capacity: int) -> None:
         """Have a cache of at least so many slots and tokens per slot; one that is large enough is kept."""
         cache = self.cache

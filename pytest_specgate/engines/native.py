@@ -80,7 +80,8 @@ class NativeEngine:
             draft_dtype = machine.draft_dtype_for(self._context, dtype)
             self._draft = loading.load(self._context, candidate.draft, draft_dtype, self._device)
         parts = drafting.Parts(self._name, network, self._started(), self._draft)
-        return Decoder(network, drafting.drafter(candidate, parts), candidate.num_draft_tokens)
+        drafter, verifier = drafting.drafter(candidate, parts), drafting.verifier(candidate)
+        return Decoder(network, drafter, candidate.num_draft_tokens, verifier=verifier)
 
     def check(self, concurrency: int, greedy: bool) -> None:
         """Accept any case: requests run side by side, greedy or not."""
@@ -249,8 +250,12 @@ class NativeEngine:
 
         spec = self._context.spec
         found = facts.subject("native", self._device, self._started(), spec)
-        if spec.candidate is None or Arm.CANDIDATE not in self._decoders:
+        found["forward"] = self._decoders[Arm.REFERENCE].target.forward_name
+        drafting = self._decoders.get(Arm.CANDIDATE)
+        if spec.candidate is None or drafting is None:
             return found
+        for network in drafting.drafter.networks():
+            found["draft_forward"] = network.forward_name
         return found | facts.candidate(spec, spec.candidate.num_draft_tokens, self._draft)
 
     def _started(self) -> Loaded:

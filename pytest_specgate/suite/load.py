@@ -14,10 +14,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_specgate.errors import Location, SuiteError
+from pytest_specgate.metrics import Family
 from pytest_specgate.suite.cases import Gate, Scenario, Suite
 from pytest_specgate.suite.explain import suite_error
 from pytest_specgate.suite.extends import inside, read_with_bases
-from pytest_specgate.suite.model import ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.model import GateSpec, ScenarioSpec, SuiteSpec
 from pytest_specgate.suite.modelpaths import from_suite
 from pytest_specgate.suite.nodes import Mapping, find, plain
 from pytest_specgate.suite.prompts import PromptFiles, load_prompts
@@ -61,6 +62,10 @@ def load_suite(
     )
 
 
+#: What is judged by the texts, which a forced acceptance makes up.
+_SAID = (Family.OUTPUT, Family.EXACTNESS, Family.DISTRIBUTION, Family.ACCEPTANCE, Family.DECAY)
+
+
 def shown(path: Path, root: Path) -> Path:
     """A path as messages write it: relative to the root where it lies inside, else as it is."""
     return path.relative_to(root) if path.is_relative_to(root) else path
@@ -80,6 +85,17 @@ def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:
     for index, gate in enumerate(spec.gates):
         _refuse_unknown("engine", gate.engines, spec.engines, tree, ("gates", index, "engines"))
         _refuse_unknown("scenario", gate.scenarios, spec.scenarios, tree, ("gates", index, "scenarios"))
+        _refuse_forced(gate, spec, _at(tree, "gates", index, "metric"))
+
+
+def _refuse_forced(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:
+    """A forced acceptance keeps wrong tokens, so what is said then is nobody's output."""
+    candidates = {name: engine.candidate for name, engine in spec.engines.items()}
+    forced = [name for name, candidate in candidates.items() if candidate and candidate.acceptance is not None]
+    judged = [name for name in forced if not gate.engines or name in gate.engines]
+    if judged and gate.info.family in _SAID:
+        what = f"{gate.metric} judges what is said, and the acceptance of engine {judged[0]!r} is forced"
+        raise SuiteError(where, what, "name other engines in the gate's 'engines'")
 
 
 def _refuse_unknown(

@@ -94,6 +94,7 @@ class Method(str, Enum):
     UNIVERSAL = "universal"
     MTP = "mtp"
     DFLASH = "dflash"
+    SYNTHETIC = "synthetic"
 
 
 class Lossy(Strict):
@@ -119,6 +120,12 @@ class Candidate(Strict):
     exit_layer: Whole | None = Field(
         None, ge=1, description="early_exit: layer after which the draft is read"
     )
+    acceptance: Real | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="synthetic: share of tested draft tokens that is kept, right or not; judge speed and memory alone",
+    )
     dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
     allow_mixed_precision: Flag = Field(
         False, description="permit a draft in another precision than the target"
@@ -135,17 +142,27 @@ class Candidate(Strict):
         needs_draft = self.method in (Method.DRAFT_MODEL, Method.UNIVERSAL, Method.DFLASH)
         if needs_draft and not self.draft:
             raise ValueError(f"method {self.method.value} needs a draft model — add 'draft: PATH or Hub id'")
-        if self.draft and not needs_draft:
+        self._forced()
+        if self.draft and not needs_draft and self.method is not Method.SYNTHETIC:
             raise ValueError(
                 f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model"
             )
-        if self.dtype and not needs_draft:
+        if self.dtype and not self.draft:
             raise ValueError(f"method {self.method.value} has no draft of a dtype of its own — remove 'dtype'")
         if self.method is Method.EARLY_EXIT and self.exit_layer is None:
             raise ValueError(
                 "method early_exit needs 'exit_layer' — give the layer at which the draft is read"
             )
         return self
+
+    def _forced(self) -> None:
+        if self.method is Method.SYNTHETIC and self.acceptance is None:
+            raise ValueError("method synthetic forces an acceptance — add 'acceptance: 0.7'")
+        if self.acceptance is not None and self.method is not Method.SYNTHETIC:
+            raise ValueError(
+                f"method {self.method.value} is accepted as the target finds — "
+                "remove 'acceptance' or use method: synthetic"
+            )
 
 
 class EngineSpec(Strict):
@@ -155,7 +172,8 @@ class EngineSpec(Strict):
         "transformers", description='adapter: transformers, native, openai, scripted, or "package.module:Class"'
     )
     target: str | None = Field(
-        None, description="target model: Hub id, local directory, GGUF file or pkg:// reference"
+        None,
+        description="target model: Hub id, local directory, GGUF file, pkg:// reference, shape:// for random weights",
     )
     candidate: Candidate | None = None
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")

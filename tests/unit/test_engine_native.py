@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -256,7 +258,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"candidate": {"method": "mtp"}},
         (
             "e: kind native does not draft by mtp — "
-            "use one of draft_model, prompt_lookup, early_exit, or kind: transformers"
+            "use one of draft_model, prompt_lookup, early_exit, synthetic, or kind: transformers"
         ),
     ),
     "option": (
@@ -266,6 +268,32 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "option of a draft model": (
         {"candidate": {"method": "draft_model", "draft": "draft", "options": {"lookup": True}}},
         "e: unknown candidate option lookup — valid: lookup_first",
+    ),
+    "torchao that is not installed": (
+        {"quantization": {"method": "torchao", "bits": 8}},
+        "e: quantization by torchao needs package 'torchao' — python -m pip install torchao",
+    ),
+    "bits": (
+        {"quantization": {"method": "torchao", "bits": 3}},
+        "e: torchao quantizes to no 3 bits — write bits: 8 or bits: 4",
+    ),
+    "4 bits on a CPU": (
+        {"quantization": {"method": "torchao", "bits": 4}},
+        "e: torchao quantizes to 4 bits on a GPU alone — write bits: 8 on a CPU",
+    ),
+    "shape": (
+        {"target": "shape://llama-8"},
+        (
+            "e: unknown shape 'llama-8'; did you mean 'llama-8b'? — "
+            "choose one of: llama-1m, llama-150m, llama-1b, llama-8b"
+        ),
+    ),
+    "quantized shape": (
+        {"target": "shape://llama-1m", "quantization": {"method": "torchao", "bits": 8}},
+        (
+            "e: 'shape://llama-1m' has random weights, which are not quantized — "
+            "remove 'quantization', or use a checkpoint"
+        ),
     ),
     "no target": ({"target": None}, "e: no target model — add 'target: ...' to the engine in the suite"),
     "no candidate": (
@@ -292,7 +320,9 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSALS)
-def test_what_cannot_work_is_refused_at_start(models: Path, what: str) -> None:
+def test_what_cannot_work_is_refused_at_start(models: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if what == "torchao that is not installed":
+        monkeypatch.setitem(sys.modules, "torchao", None)
     settings, text = REFUSALS[what]
     settings = {"candidate": METHODS["prompt_lookup"], **settings}
     engine = build(models, settings.pop("candidate"), **settings)
@@ -331,6 +361,50 @@ def test_two_models_that_do_not_fit_into_memory_are_not_loaded(
 def hollow(file: Path, numbers: int) -> None:
     header = json.dumps({"__metadata__": {}, "a": {"dtype": "F32", "shape": [2, numbers // 2], "data_offsets": [0, 0]}})
     file.write_bytes(len(header).to_bytes(8, "little") + header.encode())
+
+
+@pytest.mark.filterwarnings("ignore")  # what torchao warns about when it is loaded is its own
+@pytest.mark.skipif(find_spec("torchao") is None, reason="needs torchao")
+def test_weights_in_eight_bits_by_torchao(models: Path) -> None:
+    engine = build(models, METHODS["draft_model"], dtype="float32", quantization={"method": "torchao", "bits": 8})
+    engine.start()
+    pairs = both(engine, [ask(0, ignore_eos=True), ask(1, ignore_eos=True)])
+    assert all(reference.output_tokens == candidate.output_tokens == 32 for reference, candidate in pairs)
+    subject = engine.subject()
+    assert (subject["forward"], subject["draft_forward"]) == ("modules", "modules")
+    assert subject["quantization"] == "method=torchao, bits=8"
+    # 41,248 numbers: all but embeddings, head and norms take a byte each, and a scale for every row.
+    assert engine.memory(list(Arm)).weights_target < 4 * 41_248 * 0.45
+
+
+# --- forced acceptance ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[None, "draft"])
+def forced(models: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    candidate = {"method": "synthetic", "acceptance": 0.7, "draft": request.param, "num_draft_tokens": 4}
+    made = build(models, candidate)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_forced_acceptance_is_that_whatever_the_draft_says(forced: Engine) -> None:
+    requests = [ask(n, max_tokens=200, ignore_eos=True) for n in range(8)]
+    pairs = both(forced, requests)
+    rounds = [r for _, candidate in pairs for r in candidate.rounds or ()]
+    tested = sum(r.tested for r in rounds)
+    assert tested > 1000
+    assert sum(r.accepted for r in rounds) / tested == pytest.approx(0.7, abs=0.045)
+    subject = forced.subject()
+    assert (subject["method"], subject["forced acceptance"]) == ("synthetic", "0.7")
+
+
+def test_a_forced_acceptance_costs_what_its_draft_costs(forced: Engine) -> None:
+    forced.generate([ask(0)], Arm.CANDIDATE)
+    drafting = "draft" in forced.subject()
+    assert bool(forced.memory(list(Arm)).kv_cache_draft) is drafting
+    assert (forced.memory(list(Arm)).weights_draft is not None) is drafting
 
 
 def test_one_arm_needs_room_for_one_model(models: Path, tmp_path: Path) -> None:
@@ -451,6 +525,7 @@ def test_facts(drafting: Engine, models: Path, transformers: Engine) -> None:
     assert {"torch", "transformers", "python", "threads", "attention", "device"} <= set(subject)
     facts = (subject["engine"], subject["method"], subject["k"])
     assert (facts, subject["draft"] != "") == (("native", "draft_model", "3"), True)
+    assert (subject["forward"], subject["draft_forward"]) == ("lean", "lean")
     assert drafting.place() == transformers.place()
     assert drafting.workload() == transformers.workload()
 
@@ -463,6 +538,32 @@ def test_after_close_the_engine_says_so(models: Path) -> None:
     with pytest.raises(EngineError) as raised:
         engine.place()
     assert str(raised.value) == "e: the engine is not started — call start() before, and not after close()"
+
+
+def test_a_shape_has_the_weights_that_it_says_and_always_the_same() -> None:
+    import torch
+
+    from pytest_specgate.engines.hf import shapes
+
+    context = EngineContext("e", EngineSpec(kind="native"), Path())
+    before = torch.random.get_rng_state()
+    one, other = (shapes.made("shape://llama-1m", context, torch.float32, "cpu") for _ in range(2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters()))
+    assert one.num_parameters() == shapes.elements("shape://llama-1m", "e")
+    assert 7.9e9 < shapes.elements("shape://llama-8b", "e") < 8.1e9
+    assert 1.1e9 < shapes.elements("shape://llama-1b", "e") < 1.3e9
+    assert shapes.content("shape://llama-1b", "e") != shapes.content("shape://llama-8b", "e")
+
+
+@pytest.mark.real_model
+def test_a_shape_runs_with_a_forced_acceptance_and_the_bundled_tokenizer() -> None:
+    candidate = {"method": "synthetic", "acceptance": 0.5, "draft": "shape://llama-1m", "num_draft_tokens": 3}
+    engine = build(Path(), candidate, target="shape://llama-1m", dtype="float32")
+    engine.start()
+    pairs = both(engine, [ask(n, max_tokens=64, ignore_eos=True) for n in range(4)])
+    rounds = [r for _, trace in pairs for r in trace.rounds]
+    assert 0.3 < sum(r.accepted for r in rounds) / sum(r.tested for r in rounds) < 0.7
 
 
 @pytest.mark.real_model

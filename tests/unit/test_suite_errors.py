@@ -169,7 +169,7 @@ IN_ENGINE = [
         "method: prompt_lookup",
         "method: prompt_lokup",
         "3:50: 'method' cannot be 'prompt_lokup'; did you mean 'prompt_lookup'? — "
-        "choose one of: draft_model, prompt_lookup, early_exit, universal, mtp, dflash",
+        "choose one of: draft_model, prompt_lookup, early_exit, universal, mtp, dflash, synthetic",
     ),
     (
         "method: prompt_lookup",
@@ -190,6 +190,19 @@ IN_ENGINE = [
         "method: prompt_lookup",
         "method: mtp, draft: x",
         "3:41: method mtp takes no draft model — remove 'draft' or use method: draft_model",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: synthetic",
+        "3:41: method synthetic forces an acceptance — add 'acceptance: 0.7'",
+    ),
+    (
+        "method: prompt_lookup",
+        "method: prompt_lookup, acceptance: 0.7",
+        (
+            "3:41: method prompt_lookup is accepted as the target finds — "
+            "remove 'acceptance' or use method: synthetic"
+        ),
     ),
     (
         "method: prompt_lookup",
@@ -490,3 +503,23 @@ def test_of_several_mistakes_the_first_in_the_file_is_told(tmp_path: Path) -> No
     )
 
     assert mistake(tmp_path, text).startswith("3:17: 'dtype' cannot be 'x'")
+
+
+@pytest.mark.parametrize("metric", ["exact_match", "greedy_exactness", "length_ratio", "acceptance_rate"])
+def test_nothing_is_judged_of_what_a_forced_acceptance_says(tmp_path: Path, metric: str) -> None:
+    forced = GOOD.replace("method: prompt_lookup", "method: synthetic, acceptance: 0.7")
+    limit = ">=0" if metric == "acceptance_rate" else "==100%" if metric != "length_ratio" else "==1x"
+    said = mistake(tmp_path, forced + f"  - metric: {metric}\n    limit: '{limit}'\n")
+    assert said == (
+        f"11:13: {metric} judges what is said, and the acceptance of engine 'tiny' is forced — "
+        "name other engines in the gate's 'engines'"
+    )
+
+
+def test_other_engines_of_a_suite_with_a_forced_acceptance_are_judged(tmp_path: Path) -> None:
+    tmp_path.joinpath("p.jsonl").write_text(TWO_PROMPTS)
+    suite = tmp_path / "s.yaml"
+    forced = "engines:\n  fast: {target: shape://llama-1m, candidate: {method: synthetic, acceptance: 0.5, draft: d}}\n"
+    gate = "  - metric: exact_match\n    limit: '==100%'\n    engines: [tiny]\n"
+    suite.write_text(GOOD.replace("engines:\n", forced) + gate)
+    assert len(expand(load_suite(suite, tmp_path, {}))) == 2

@@ -103,9 +103,7 @@ def test_the_environment_fills_models_and_urls(suite: Suite) -> None:
 
 def test_an_environment_value_is_text_and_never_structure(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "a", "turns": ["x"]}')
-    text = (
-        "specgate: 1\nengines: {e: {target: '${env:M}'}}\nscenarios: {s: {category: qa, prompts: p.jsonl}}\n"
-    )
+    text = "specgate: 1\nengines: {e: {target: '${env:M}'}}\nscenarios: {s: {category: qa, prompts: p.jsonl}}\n"
     (tmp_path / "s.yaml").write_text(text + "gates: [{metric: speedup, limit: '>=1x'}]\n")
     value = "a, device: cuda}\n# ${env:HOME}"
 
@@ -208,3 +206,12 @@ def test_a_byte_order_mark_and_windows_lines_do_not_matter(tmp_path: Path) -> No
     (tmp_path / "s.yaml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
 
     assert load_suite(tmp_path / "s.yaml", tmp_path, {}).gates[0].location.line == 4
+
+
+def test_the_gpu_suite_reads_and_has_prompts_for_all_that_run_at_once() -> None:
+    root = Path(__file__).parents[2]
+    suite = load_suite(root / "suites" / "gpu.specgate.yaml", root)
+    cases = expand(suite)
+    assert suite.spec.requires.device == "cuda"
+    assert {case.concurrency for case in cases} == {1, 4, 8, 16, 64}
+    assert all(len(case.scenario.conversations) >= case.concurrency for case in cases)

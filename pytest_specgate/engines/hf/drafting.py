@@ -14,7 +14,9 @@ from pytest_specgate.decoding.drafters.composed import Composed
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.early_exit import EarlyExit
 from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
+from pytest_specgate.decoding.drafters.synthetic import Filler, ForcedVerifier
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.verifier import Verifier
 from pytest_specgate.engines.hf.facts import refuse_mixed_precision
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.vocabulary import fit, same
@@ -77,10 +79,20 @@ def _early_exit(candidate: Candidate, parts: Parts) -> Drafter:
     return EarlyExit(parts.network, candidate.exit_layer)
 
 
+def _synthetic(candidate: Candidate, parts: Parts) -> Drafter:
+    return _draft_model(candidate, parts) if parts.draft else Filler(device=parts.network.device)
+
+
+def verifier(candidate: Candidate) -> Verifier | None:
+    """What judges drafts, None for the exact rule; a forced rate keeps tokens by lot."""
+    return None if candidate.acceptance is None else ForcedVerifier(candidate.acceptance)
+
+
 METHODS: Mapping[Method, Callable[[Candidate, Parts], Drafter]] = {
     Method.DRAFT_MODEL: _draft_model,
     Method.PROMPT_LOOKUP: _lookup,
     Method.EARLY_EXIT: _early_exit,
+    Method.SYNTHETIC: _synthetic,
 }
 
 

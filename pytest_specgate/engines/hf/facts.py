@@ -13,6 +13,7 @@ import transformers
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading, machine, shaping
 from pytest_specgate.engines.hf.loading import Loaded
+from pytest_specgate.engines.hf.quantizing import size
 from pytest_specgate.engines.hf.room import refuse_too_large
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Bounds, MemoryReading
@@ -62,8 +63,8 @@ def memory(
         max_allocated=torch.cuda.max_memory_allocated(device) if cuda else None,
         max_reserved=torch.cuda.max_memory_reserved(device) if cuda else None,
         max_process_vram=machine.process_vram(device) if cuda else None,
-        weights_target=target.model.get_memory_footprint(),
-        weights_draft=draft.model.get_memory_footprint() if draft else None,
+        weights_target=size(target.model),
+        weights_draft=size(draft.model) if draft else None,
         kv_cache=kv_cache,
         kv_cache_draft=kv_cache_draft,
     )
@@ -119,6 +120,8 @@ def candidate(spec: EngineSpec, draft_tokens: int, draft: Loaded | None) -> dict
     if spec.candidate is None:
         return {}
     facts = {"method": spec.candidate.method.value, "k": str(draft_tokens)}
+    if spec.candidate.acceptance is not None:
+        facts["forced acceptance"] = f"{spec.candidate.acceptance:g}"
     if spec.candidate.options:
         facts["options"] = _written(spec.candidate.options)
     return facts | ({"draft": draft.content} if draft else {})

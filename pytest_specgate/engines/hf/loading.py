@@ -10,21 +10,12 @@ from typing import Any
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.content import weights_hash
+from pytest_specgate.engines.hf import quantizing, shapes
 from pytest_specgate.engines.hf.failures import translated
 from pytest_specgate.engines.hf.quiet import without_progress_bars
 from pytest_specgate.engines.store import locate
-from pytest_specgate.errors import EngineError, MissingPackage
+from pytest_specgate.errors import EngineError
 
-#: Quantization method → its settings class in transformers, and the package that does the work.
-_QUANTIZERS = {
-    "bitsandbytes": ("BitsAndBytesConfig", "bitsandbytes"),
-    "torchao": ("TorchAoConfig", "torchao"),
-    "quanto": ("QuantoConfig", "optimum-quanto"),
-    "hqq": ("HqqConfig", "hqq"),
-    "gptq": ("GPTQConfig", "gptqmodel"),
-    "awq": ("AwqConfig", "gptqmodel"),
-    "fp8": ("FineGrainedFP8Config", "accelerate"),
-}
 #: Sampling filters that a checkpoint may bring along: how tokens are drawn is for the suite alone to say.
 _FILTERS = (
     "temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"
@@ -43,6 +34,8 @@ class Loaded:
 def load(context: EngineContext, reference: str, dtype: Any, device: str) -> Loaded:
     """Load one model with its tokenizer, without progress bars. Raises EngineError, MissingPackage, OutOfMemory."""
     with translated(context.name, f"cannot load {reference!r}"), without_progress_bars():
+        if reference.startswith(shapes.PREFIX):
+            return _of_shape(context, reference, dtype, device)
         folder = locate(reference, context)
         _refuse_foreign_code(folder, reference, context)
         model = _model(folder, context, dtype, device)
@@ -50,6 +43,15 @@ def load(context: EngineContext, reference: str, dtype: Any, device: str) -> Loa
             if getattr(model.generation_config, name, None) is not None:
                 setattr(model.generation_config, name, None)
         return Loaded(model.eval(), _tokenizer(folder, context), weights_hash(folder))
+
+
+def _of_shape(context: EngineContext, reference: str, dtype: Any, device: str) -> Loaded:
+    if context.spec.quantization:
+        what = f"{reference!r} has random weights, which are not quantized"
+        raise EngineError(context.name, what, "remove 'quantization', or use a checkpoint")
+    model = shapes.made(reference, context, dtype, device)
+    tokenizer = _tokenizer(locate(shapes.TOKENIZER, context), context)
+    return Loaded(model.eval(), tokenizer, shapes.content(reference, context.name))
 
 
 def _model(folder: Path, context: EngineContext, dtype: Any, device: str) -> Any:
@@ -62,7 +64,7 @@ def _model(folder: Path, context: EngineContext, dtype: Any, device: str) -> Any
         options["attn_implementation"] = context.spec.attention
     if context.spec.quantization:
         # A quantized model is made where it will run and cannot be moved afterwards.
-        options |= {"quantization_config": _quantization(context), "device_map": {"": device}}
+        options |= {"quantization_config": quantizing.settings(context, device), "device_map": {"": device}}
         return AutoModelForCausalLM.from_pretrained(folder, **options)
     return AutoModelForCausalLM.from_pretrained(folder, **options).to(device)
 
@@ -84,25 +86,6 @@ def _refuse_foreign_code(folder: Path, reference: str, context: EngineContext) -
     if not any(folder.glob("*.safetensors")) and not context.allow_pickle:
         what = f"{reference!r} holds no safetensors weights, and reading pickled ones can run code"
         raise EngineError(context.name, what, "convert them, or pass --specgate-allow-pickle if you trust them")
-
-
-def _quantization(context: EngineContext) -> Any:
-    import transformers
-
-    settings: dict[str, Any] = dict(context.spec.quantization)
-    method = str(settings.pop("method", ""))
-    if method not in _QUANTIZERS:
-        hint = f"write method: one of {', '.join(_QUANTIZERS)}"
-        raise EngineError(context.name, f"unknown quantization method {method!r}", hint)
-    class_name, package = _QUANTIZERS[method]
-    try:
-        return getattr(transformers, class_name)(**settings)
-    except ImportError as error:
-        what = f"quantization by {method} needs package {package!r}"
-        raise MissingPackage(context.name, what, f"python -m pip install {package}") from error
-    except (TypeError, ValueError) as error:
-        what = f"quantization settings do not suit {method} ({error})"
-        raise EngineError(context.name, what, f"see {class_name} of transformers") from error
 
 
 def tokenizer_hash(tokenizer: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 
 from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.hf import shapes
 from pytest_specgate.engines.store import locate
 from pytest_specgate.errors import OutOfMemory
 from pytest_specgate.metrics import Unit
@@ -30,7 +31,7 @@ def refuse_too_large(context: EngineContext, device: str, dtype: Any) -> None:
     free = _free(device)
     if free is None or context.spec.quantization:
         return
-    sizes = {role: weights(locate(model, context), dtype.itemsize) for role, model in _models(context).items()}
+    sizes = {role: _size(model, context, dtype) for role, model in _models(context).items()}
     if sum(sizes.values()) <= free:
         return
     parts = " and ".join(f"{role} ({format_value(size, Unit.BYTES)})" for role, size in sizes.items())
@@ -46,6 +47,12 @@ def _models(context: EngineContext) -> Mapping[str, str]:
     if Arm.CANDIDATE in context.arms and spec.candidate is not None and spec.candidate.draft:
         found["draft"] = spec.candidate.draft
     return found
+
+
+def _size(model: str, context: EngineContext, dtype: Any) -> int:
+    if model.startswith(shapes.PREFIX):
+        return int(shapes.elements(model, context.name) * dtype.itemsize)
+    return weights(locate(model, context), dtype.itemsize)
 
 
 def weights(folder: Path, itemsize: int) -> int:
