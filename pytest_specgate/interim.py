@@ -48,9 +48,9 @@ def _open(
     asked: Sequence[Gate], seen: Sequence[gates.Seen], stored: Stored | None, context: gates.JudgeContext
 ) -> Iterator[str]:
     for gate in asked:
-        # Peaks, scores and sweeps come from passes of their own, and a greedy text decays alike in every round.
+        # Peaks, scores, sweeps and grades come from passes of their own, and a greedy text decays alike in every round.
         family, greedy = gate.spec.info.family, seen[-1].samples.greedy
-        apart = (Family.MEMORY, Family.GROWTH, Family.EXACTNESS, Family.REQUESTS)
+        apart = (Family.MEMORY, Family.GROWTH, Family.EXACTNESS, Family.REQUESTS, Family.TASK)
         if family in apart or (greedy and family is Family.DECAY):
             continue
         for check in gates.open_checks(gates.judge(gate, seen, stored, context).checks):

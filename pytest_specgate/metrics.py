@@ -51,6 +51,7 @@ class Family(Enum):
     EXACTNESS = "exactness"
     DISTRIBUTION = "distribution"
     REQUESTS = "requests"
+    TASK = "task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +284,20 @@ _TABLE = (
         Better.HIGHER,
         Family.OUTPUT,
         "ROUGE-L F of the candidate arm's text against the reference arm's, 0–100, mean over prompts (rouge-score)",
+    ),
+    Metric(
+        "semantic_similarity",
+        Unit.SCORE,
+        Better.HIGHER,
+        Family.OUTPUT,
+        "cosine of the embeddings of both arms' texts, 0–100, mean over prompts (wordllama, or sentence-transformers)",
+    ),
+    Metric(
+        "task_score",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.TASK,
+        "share of prompts whose answer stands the scenario's check, against the reference arm's of the same run",
     ),
 )
 

@@ -403,6 +403,18 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class Graded:
+    """Whether an arm's answer to a prompt, in one round, stands the scenario's check; ``said`` is what was found."""
+
+    prompt: str
+    cluster: str
+    round: int
+    arm: Arm
+    solved: bool
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """What absolute numbers depend on and a build does not change: names the baseline folder."""
 
@@ -451,7 +463,8 @@ class Measurement:
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
     draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` and ``fit`` are None
     where no text was scored, ``costs`` where the engine does not tell what forwards cost, ``sweep`` where no requests
-    were made up. ``apart``: the arms were never up together, and each round is a fresh start of both.
+    were made up; ``graded`` is empty where the scenario has no check. ``apart``: the arms were never up together, and
+    each round is a fresh start of both.
     """
 
     case: str
@@ -472,6 +485,7 @@ class Measurement:
     fit: Fit | None = None
     gpu: tuple[GpuUse, ...] = ()
     sweep: Sweep | None = None
+    graded: tuple[Graded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +510,8 @@ class Samples:
 
     ``choices`` and ``draws`` are what this run's target says of this run's texts, ``growth`` maps a metric to the bytes
     per request of every step of the soak, and ``device`` one to a value per round; ``sweep`` is what was made of
-    requests at the edge; no baseline keeps any of them.
+    requests at the edge, and ``graded`` which answers stand the scenario's check; no baseline keeps any of them.
+    ``unscored`` says of a metric why it has no values here.
     """
 
     case: str
@@ -508,6 +523,8 @@ class Samples:
     growth: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     device: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     sweep: Sweep | None = None
+    graded: tuple[Graded, ...] = ()
+    unscored: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

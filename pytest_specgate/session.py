@@ -25,6 +25,7 @@ from pytest_specgate.measure.nvml import processes_by_gpu
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.measure.scoring import with_scores
 from pytest_specgate.measure.sweep import sweep_case
+from pytest_specgate.measure.tasks import with_grades
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
 from pytest_specgate.records import Finding, GpuUse, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
@@ -55,6 +56,7 @@ class Settings:
     strict: bool = False
     allow_remote_code: bool = False
     allow_pickle: bool = False
+    allow_code: bool = False
     progress: Callable[[str], None] = _silent
 
 
@@ -74,10 +76,12 @@ class CaseResult:
     sessions: tuple[Samples, ...] = ()
     scoring_error: SpecgateError | None = None
     fit_error: SpecgateError | None = None
+    task_error: SpecgateError | None = None
 
     def error_of(self, family: Family) -> SpecgateError | None:
         """What stopped the pass that this family of gates judges."""
         passes = {Family.EXACTNESS: self.scoring_error, Family.DISTRIBUTION: self.fit_error}
+        passes[Family.TASK] = self.task_error
         return {**passes, **dict.fromkeys(OWN_PASS, self.memory_error)}.get(family)
 
     @property
@@ -182,6 +186,7 @@ class SuiteSession:
                 plan = self._plan(case, (blank, self._stored(case, blank)), seconds, fits)
                 measurement = fits.into(measure_case(engine, case, plan))
                 measurement, scoring_error = with_scores(engine, case, measurement, self.settings.progress)
+                measurement, task_error = with_grades(case, measurement, allow_code=self.settings.allow_code)
                 if self.suite.spec.measure.costs:
                     measurement = with_costs(engine, case, measurement, self.settings.progress)
                 measurement, memory_error = self._with_memory(measurement, case)
@@ -192,7 +197,8 @@ class SuiteSession:
             what = f"{case.id}: {type(error).__name__}: {error}"
             raise EngineError(self.engine, what, "this is a fault of the engine's adapter") from error
         result = self._reduced(case, measurement, memory_error)
-        return replace(result, sessions=sessions, scoring_error=scoring_error, fit_error=fits.error)
+        result = replace(result, sessions=sessions, task_error=task_error)
+        return replace(result, scoring_error=scoring_error, fit_error=fits.error)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update:  # judged once, by all that will be stored

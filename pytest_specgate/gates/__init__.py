@@ -21,6 +21,7 @@ from pytest_specgate.gates import (
     repeated,
     requests,
     speedup,
+    task,
 )
 from pytest_specgate.gates.anchor import added_up
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
@@ -45,6 +46,7 @@ _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext]
     Family.EXACTNESS: exactness.judge,
     Family.DISTRIBUTION: distribution.judge,
     Family.REQUESTS: requests.judge,
+    Family.TASK: task.judge,
 }
 
 

@@ -53,4 +53,6 @@ ADVICE = {
     "chrf": _TEXT,
     "bleu": _TEXT,
     "rouge_l": _TEXT,
+    "semantic_similarity": _TEXT,
+    "task_score": "read the answers that only the reference arm gets right, and gate greedy_exactness beside it",
 }

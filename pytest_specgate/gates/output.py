@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
 from pytest_specgate.gates.parts import from_elsewhere, half_shared, not_stored, series_of, shared_series
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
@@ -22,6 +22,9 @@ _SHARES = frozenset({"exact_match"})
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one output gate. Raises NoVerdict where the metric was not measured, or not stored."""
     metric = gate.spec.metric
+    if metric in samples.unscored:
+        what, _, hint = samples.unscored[metric].partition(" — ")
+        raise NoVerdict(f"{metric} was not measured: {what}", hint)
     values = series_of(samples, metric, context.engine)
     value = _mean(values.values())
     evidence = exact(value) if _is_exact(gate, samples) else _evidence(gate, values, samples, context)

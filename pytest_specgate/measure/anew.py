@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from pytest_specgate.codec import CodecError, decode, encode
@@ -35,7 +34,7 @@ def encode_case(case: Case) -> dict[str, Any]:
         "scenario": case.scenario.name,
         "spec": case.scenario.spec.model_dump(mode="json"),
         "conversations": encode(case.scenario.conversations),
-        "sampling": asdict(case.sampling),
+        "sampling": encode(case.sampling),
         "concurrency": case.concurrency,
         "path": str(case.scenario.location.path),
     }
@@ -47,5 +46,5 @@ def decode_case(data: dict[str, Any]) -> Case:
     spec = ScenarioSpec.model_validate(data["spec"])
     scenario = Scenario(data["scenario"], spec, Location(data["path"]), conversations)
     engine_spec = EngineSpec.model_validate(data["engine_spec"])
-    sampling = Sampling(**data["sampling"])
+    sampling = decode(Sampling, data["sampling"])
     return Case(data["engine"], engine_spec, scenario, sampling, data["concurrency"], ())

@@ -6,6 +6,7 @@ and ends with none. It raises what engines raise; a trace that contradicts itsel
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +105,19 @@ def asked(case: Case) -> dict[str, str]:
         "stop": repr(spec.stop),
         "ignore_eos": str(spec.ignore_eos).lower(),
         "concurrency": str(case.concurrency),
+        **_judged_by(case),
     }
+
+
+def _judged_by(case: Case) -> dict[str, str]:
+    """What answers are held against, where the suite says so."""
+    named = [gate.spec.embedding for gate in case.gates if gate.spec.embedding]
+    found = {"embedding": named[0]} if named else {}
+    if case.scenario.spec.check is not None:
+        answers = [conversation.answer for conversation in case.scenario.conversations]
+        said = repr((case.scenario.spec.check.model_dump(mode="json"), answers))
+        found["check"] = hashlib.sha256(said.encode()).hexdigest()[:16]
+    return found
 
 
 def _sampling(sampling: Sampling) -> str:

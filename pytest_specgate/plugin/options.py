@@ -64,6 +64,7 @@ TABLE = (
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
+    Option("allow-code", "Let python_tests run code that models wrote, in limited processes", "flag", ini=False),
 )
 _BY_NAME = {option.name: option for option in TABLE}
 
@@ -90,6 +91,7 @@ class Options:
     price: float | None
     allow_remote_code: bool
     allow_pickle: bool
+    allow_code: bool
 
     def takes(self, tier: str) -> bool:
         """Whether a suite of this tier runs."""
@@ -144,6 +146,7 @@ def read(config: pytest.Config) -> Options:
         price=_price(config),
         allow_remote_code=bool(_value(config, "trust-remote-code")),
         allow_pickle=bool(_value(config, "allow-pickle")),
+        allow_code=bool(_value(config, "allow-code")),
     )
 
 

@@ -95,6 +95,7 @@ class Run:
                 strict=chosen.strict,
                 allow_remote_code=chosen.allow_remote_code,
                 allow_pickle=chosen.allow_pickle,
+                allow_code=chosen.allow_code,
                 progress=self.progress,
             )
         return self._settings

@@ -21,6 +21,7 @@ from pytest_specgate.samples import acceptance, device, growth, latency, memory,
 from pytest_specgate.samples.blocks import block_numbers
 from pytest_specgate.samples.choices import choices
 from pytest_specgate.samples.draws import draws
+from pytest_specgate.samples.semantic import BUNDLED
 
 __all__ = ["reduce"]
 
@@ -34,12 +35,28 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     wanted = frozenset(metrics)
     alone = [_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items()]
     together = _of_blocks(measurement.pairs, apart=measurement.apart)
-    prompts = tuple(replace(p, series={**p.series, **together.get(p.prompt, {})}) for p in alone)
+    alike, unscored = _similarities(measurement, wanted)
+    prompts = tuple(
+        replace(p, series={**p.series, **together.get(p.prompt, {}), **alike.get(p.prompt, {})}) for p in alone
+    )
     grown, used = growth.steps(measurement.memory), device.series(measurement)
     means = {name: fmean(values) for name, values in {**grown, **used}.items()}
     scalars = {**memory.scalars(measurement.memory), **means}
     told = choices(measurement), draws(measurement)
-    return Samples(measurement.case, measurement.greedy, prompts, scalars, *told, grown, used, measurement.sweep)
+    made = measurement.sweep, measurement.graded
+    return Samples(measurement.case, measurement.greedy, prompts, scalars, *told, grown, used, *made, unscored)
+
+
+def _similarities(
+    measurement: Measurement, wanted: frozenset[str]
+) -> tuple[Mapping[str, dict[str, tuple[float, ...]]], Mapping[str, str]]:
+    """(series by prompt, why there are none) of the one text score that needs a model."""
+    if "semantic_similarity" not in wanted:
+        return {}, {}
+    model = measurement.workload.get("embedding", BUNDLED)
+    found, why = output.similarities(measurement.pairs, model, greedy=measurement.greedy)
+    series = {prompt: {"semantic_similarity": values} for prompt, values in found.items()}
+    return series, {"semantic_similarity": why} if why else {}
 
 
 def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:

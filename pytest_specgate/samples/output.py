@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_specgate.records import Pair, Trace
 from pytest_specgate.samples import text
+from pytest_specgate.samples.semantic import Unscored, similarity
 
 
 def series(pairs: Sequence[Pair], wanted: frozenset[str], *, greedy: bool) -> dict[str, tuple[float, ...]]:
@@ -21,6 +22,22 @@ def series(pairs: Sequence[Pair], wanted: frozenset[str], *, greedy: bool) -> di
             scored = pairs[:1] if repeats else pairs
             found[name] = tuple(score(p.candidate.text, p.reference.text) for p in scored)
     return found
+
+
+def similarities(
+    pairs: Sequence[Pair], model: str, *, greedy: bool
+) -> tuple[dict[str, tuple[float, ...]], str]:
+    """By prompt, one similarity per round, or why there is none: ``what — what to do``."""
+    found: dict[str, tuple[float, ...]] = {}
+    try:
+        for prompt in dict.fromkeys(pair.prompt for pair in pairs):
+            own = [pair for pair in pairs if pair.prompt == prompt]
+            repeats = greedy and len({(p.candidate.text, p.reference.text) for p in own}) == 1
+            scored = own[:1] if repeats else own
+            found[prompt] = tuple(similarity(p.candidate.text, p.reference.text, model) for p in scored)
+    except Unscored as error:
+        return {}, str(error)
+    return found, ""
 
 
 def same_output(one: Trace, other: Trace) -> bool:

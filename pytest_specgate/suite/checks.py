@@ -35,7 +35,7 @@ def by_rounds(gate: Gate, *, greedy: bool) -> bool:
     A greedy engine repeats itself, so later rounds tell nothing of its acceptance either.
     """
     family = gate.spec.info.family
-    once = family in (Family.EXACTNESS, Family.GROWTH) or (greedy and family is Family.DECAY)
+    once = family in (Family.EXACTNESS, Family.GROWTH, Family.TASK) or (greedy and family is Family.DECAY)
     return not once and statistical(gate, greedy=greedy) > 0
 
 

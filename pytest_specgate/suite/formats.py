@@ -6,6 +6,7 @@ RecordError with what is wrong and what to do. Positions are added by ``prompts`
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,8 @@ class Conversation:
     """One prompt: the user's turns in order; the model's own answers go between them.
 
     ``id`` is unique in its file; ``reference`` is a known good answer to the last turn where there is one;
-    ``language`` and ``category`` are as the file names them.
+    ``language`` and ``category`` are as the file names them. ``answer`` is what the scenario's check
+    demands of the answer to the last turn, as text, an object as JSON.
     """
 
     id: str
@@ -28,6 +30,7 @@ class Conversation:
     reference: str = ""
     language: str = ""
     category: str = ""
+    answer: str = ""
 
 
 class RecordError(ValueError):
@@ -129,7 +132,7 @@ def _objects(data: Data, key: str) -> list[Data]:
 
 # --- readers --------------------------------------------------------------------------------------
 
-_OWN_KEYS = ("id", "turns", "system", "reference", "language", "category")
+_OWN_KEYS = ("id", "turns", "system", "reference", "language", "category", "answer")
 
 
 def _read_own(data: Data, number: int) -> Conversation:
@@ -140,8 +143,16 @@ def _read_own(data: Data, number: int) -> Conversation:
             )
     if "id" not in data:
         raise RecordError("the prompt has no 'id'", "give it one: pairing and baselines go by it")
-    rest = {key: _text(data, key, default="") for key in _OWN_KEYS[2:]}
-    return Conversation(_identity(data, "id", number), _turns(data["turns"]), **rest)
+    rest = {key: _text(data, key, default="") for key in _OWN_KEYS[2:-1]}
+    return Conversation(_identity(data, "id", number), _turns(data["turns"]), **rest, answer=_answer(data))
+
+
+def _answer(data: Data) -> str:
+    """What is right, as text: a number as its digits, an object as JSON."""
+    value = data.get("answer", "")
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, dict)):
+        raise RecordError("'answer' is no text, number or JSON schema", "write what the scenario's check asks for")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _read_question(data: Data, number: int) -> Conversation:

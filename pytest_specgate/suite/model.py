@@ -32,6 +32,7 @@ from pytest_specgate.suite.quantities import (
 )
 from pytest_specgate.suite.sampling import SamplingSpec
 from pytest_specgate.suite.servers import ServerSpec
+from pytest_specgate.suite.tasks import CheckSpec
 
 FORMAT_VERSION = 1
 
@@ -224,6 +225,9 @@ class ScenarioSpec(Strict):
     ignore_eos: Flag = Field(
         False, description="generate past the end of text; distorts acceptance and is warned about"
     )
+    check: CheckSpec | None = Field(
+        None, description="how task_score checks answers; what is right is 'answer' of each prompt"
+    )
     engines: tuple[Name, ...] = Field((), description="engines that run this scenario; default: all")
 
     @field_validator("prompts", mode="before")
@@ -280,6 +284,9 @@ class GateSpec(Strict):
     policy: Policy | None = None
     on_fail: Literal["fail", "warn"] = "fail"
     waive: Waiver | None = None
+    embedding: str | None = Field(
+        None, min_length=1, description="semantic_similarity: a sentence-transformers model; default: wordllama"
+    )
     population: Flag = Field(False, description='judge "prompts like these" instead of "these prompts"')
 
     @field_validator("metric")
@@ -317,6 +324,10 @@ class GateSpec(Strict):
                 f"{self.metric} is all or nothing, and compares with no baseline — "
                 "write limit: \"==100%\" and neither max_drop nor max_rise"
             )
+        if self.embedding and self.metric != "semantic_similarity":
+            raise ValueError(f"{self.metric} embeds nothing — remove 'embedding'; it is for semantic_similarity")
+        if self.info.family is Family.TASK and (self.limit is not None or self.max_rise is not None):
+            raise ValueError(f"{self.metric} compares the candidate arm with the reference arm — write max_drop alone")
         if self.info.family is Family.REQUESTS and self.scenarios:
             raise ValueError(f"{self.metric} makes up its own requests — remove 'scenarios'")
         return self
@@ -334,6 +345,8 @@ class GateSpec(Strict):
     @property
     def compares(self) -> bool:
         """Whether judging needs a stored baseline."""
+        if self.info.family is Family.TASK:  # with the other arm of the same run
+            return False
         return self.max_drop is not None or self.max_rise is not None
 
 
