@@ -55,6 +55,7 @@ def test_a_wrong_value_lists_the_valid_ones(project: Project, argument: str, mes
         "--specgate-device=cpu",
         "--specgate-trust-remote-code",
         "--specgate-allow-pickle",
+        "--specgate-allow-code",
     ],
 )
 def test_every_option_switches_the_gates_on(project: Project, argument: str) -> None:

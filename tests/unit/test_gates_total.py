@@ -43,8 +43,9 @@ COUNTS = st.builds(
 )
 
 
-#: Exactness takes one limit alone and is judged by scores: tests of its own have it.
-FREE = sorted(name for name, metric in METRICS.items() if metric.family is not Family.EXACTNESS)
+#: These take one demand alone and are judged by passes of their own: tests of their own have them.
+OWN = (Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS, Family.TASK)
+FREE = sorted(name for name, metric in METRICS.items() if metric.family not in OWN)
 
 
 @st.composite

@@ -220,7 +220,10 @@ MISTAKES: list[tuple[str | bytes, str]] = [
     ),
     (
         '{"id": "a", "turns": ["x"], "systm": "s"}',
-        ":1:1: unknown key 'systm'; did you mean 'system'? — valid keys: id, turns, system, reference, language, category",
+        (
+            ":1:1: unknown key 'systm'; did you mean 'system'? — "
+            "valid keys: id, turns, system, reference, language, category, answer"
+        ),
     ),
     ('{"id": "a", "turns": ["x"], "system": 5}', ":1:1: 'system' is no text — write it as a JSON string"),
     ('{"id": "a", "turns": []}', ":1:1: 'turns' holds no turn — write the user's turns as a list: [\"...\"]"),

@@ -47,7 +47,8 @@ def test_the_suite_that_the_mistakes_are_put_into_is_right(tmp_path: Path) -> No
 
 TOP_KEYS = "specgate, extends, name, description, tier, requires, policy, engines, scenarios, measure, advice, gates"
 GATE_KEYS = (
-    "metric, limit, max_drop, max_rise, statistic, engines, scenarios, policy, on_fail, waive, population"
+    "metric, limit, max_drop, max_rise, statistic, engines, scenarios, policy, on_fail, waive, embedding, "
+    "population"
 )
 NAMES = "use letters, digits and . _ + - (at most 60, the first a letter or digit)"
 DIGITS = "write it in digits, without quotes"
