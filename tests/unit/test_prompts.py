@@ -1,6 +1,5 @@
 """Prompt files: what each format means, what is selected, and every mistake with its text."""
 
-# ruff: noqa: E501 -- messages stand as a user reads them
 from __future__ import annotations
 
 import json
