@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from simulation import acceptance, floors, latency, multiplicity, robustness, speedup
+from simulation import acceptance, floors, latency, multiplicity, robustness, sampling, speedup
 from simulation.pages import Effort, Goal, Page, paragraph, table
 
 PAGES: Mapping[str, Callable[[Effort], Page]] = {
@@ -24,6 +24,7 @@ PAGES: Mapping[str, Callable[[Effort], Page]] = {
     "latency.md": latency.page,
     "acceptance.md": acceptance.page,
     "multiplicity.md": multiplicity.page,
+    "sampling.md": sampling.page,
 }
 
 
