@@ -82,18 +82,39 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """What rounds tell of the parts of speculative sampling, as counts.
+
+    Of ``tested`` drafts ``kept`` were kept, and a sound accept rule keeps ``expected`` (Σ min(p, q) over their places)
+    with this ``variance``. Of ``replaced`` rejected drafts, ``impossible`` got a token of which q ≥ p, which the
+    residual p − q never gives.
+    """
+
+    tested: int = 0
+    kept: int = 0
+    expected: float = 0.0
+    variance: float = 0.0
+    replaced: int = 0
+    impossible: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Drawn:
     """One arm's side of the evidence.
 
     ``scores`` maps ``draft``, ``top1`` and ``rank`` to their series; ``draft`` is missing where no draft was asked.
+    ``bonus`` marks the tokens that follow a block of drafts kept whole, and is empty where rounds are not known;
+    ``places`` is None there, and where no draft was asked.
     ``outside`` are the tokens that the request forbids, ``repeated`` the prompts that got the same text again in
     another round though the target gives that next to no chance.
     """
 
     scores: Mapping[str, Series]
     tokens: int
+    bonus: tuple[bool, ...] = ()
     outside: tuple[Spot, ...] = ()
     repeated: tuple[str, ...] = ()
+    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)

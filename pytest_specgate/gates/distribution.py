@@ -11,9 +11,9 @@ they fail, the scorer does not know how this engine draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pytest_specgate.chances import Drawn, Draws
+from pytest_specgate.chances import Drawn, Draws, Places, Series
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.parts import unmeasured
 from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
@@ -27,10 +27,14 @@ MARGIN = 0.005
 CLEAR = 0.010
 #: Standard errors that a clear deviation stays below: wrong once in 20 times for one that lies right at the limit.
 SURE = 1.645
+#: Standard errors beyond which a part is called wrong once the whole is known to be.
+_DOUBT = 4.0
+#: Share of replacements that rounding may put where q and p are as good as equal.
+_ROUNDED = 0.01
 
 _READING = {
-    ("draft", 1): "drafts are kept, or drawn again after a rejection, too often",
-    ("draft", -1): "drafts are kept too rarely, or what replaces them avoids them",
+    ("draft", 1): "what the draft likes is drawn too often",
+    ("draft", -1): "what the draft likes is drawn too rarely",
     ("top1", 1): "the first choice is drawn too often, as at a lower temperature",
     ("top1", -1): "the first choice is drawn too rarely, as at a higher temperature",
     ("rank", 1): "likely tokens are drawn too often, as at a lower temperature",
@@ -48,7 +52,8 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     required = gate.spec.limit.text if gate.spec.limit else ""
     said = f"distribution fit: {_declared(found)}{reason}"
     check = Check("limit", required, outcome, said, value, needed)
-    return Judged((check,), value, warnings=tuple(_notes(found)))
+    notes = (*_notes(found), *(_blamed(found.candidate) if outcome is Outcome.FAIL else ()))
+    return Judged((check,), value, warnings=notes)
 
 
 def _found(gate: Gate, samples: Samples, context: JudgeContext) -> Draws:
@@ -75,7 +80,8 @@ def _refuse_wrong_scorer(found: Draws, context: JudgeContext) -> None:
 
 
 def _bets(drawn: Drawn, margin: float, alpha: float) -> Stake:
-    return stake({name: one.deviations for name, one in drawn.scores.items()}, margin, alpha)
+    parts = {"bonus": drawn.bonus} if any(drawn.bonus) else {}
+    return stake({name: one.deviations for name, one in drawn.scores.items()}, margin, alpha, parts)
 
 
 def _judged(found: Draws, shifts: dict[str, Shift], context: JudgeContext) -> tuple[Outcome, str, str]:
@@ -114,11 +120,17 @@ def _forbidden(drawn: Drawn) -> str:
 
 
 def _evidence(drawn: Drawn, bets: Stake) -> str:
-    one = drawn.scores[bets.score]
-    seen = shift(one.deviations[: bets.peak_at], one.variances[: bets.peak_at])
+    marks = drawn.bonus if bets.part else (True,) * drawn.tokens
+    seen = _shift_of(drawn.scores[bets.score], marks[: bets.peak_at])
     odds = f"odds of {_power(bets.log_peak)} to 1 against draws from the target"
-    when = f"enough after {bets.won_at} of {drawn.tokens} tokens"
-    return f"{odds}, {when}: {_READING[bets.score, bets.sign]} ({bets.score} score {_points(seen)} points)"
+    where = "of the tokens that follow a block of drafts kept whole, " if bets.part else ""
+    reading = f"{where}{_READING[bets.score, bets.sign]} ({bets.score} score {_points(seen)} points)"
+    return f"{odds}, enough after {bets.won_at} of {drawn.tokens} tokens: {reading}"
+
+
+def _shift_of(one: Series, marks: Sequence[bool]) -> Shift:
+    kept = [(d, v) for d, v, marked in zip(one.deviations, one.variances, marks) if marked]
+    return shift([d for d, _ in kept], [v for _, v in kept])
 
 
 def _power(log: float) -> str:
@@ -130,9 +142,10 @@ def _points(one: Shift) -> str:
 
 
 def _needed(tokens: int, shifts: dict[str, Shift], clear: float) -> str:
-    rooms = [(clear - abs(one.mean), one.error) for one in shifts.values()]
-    if any(room <= 0 for room, _ in rooms):
+    if any(abs(one.mean) - SURE * one.error > clear / 2 for one in shifts.values()):
         return "more rounds would tell"
+    # What looks like a shift while the error is large is taken for half of what may be.
+    rooms = [(max(clear - abs(one.mean), clear / 2), one.error) for one in shifts.values()]
     more = max(math.ceil(tokens * (SURE * error / room) ** 2) for room, error in rooms)
     return f"about {max(more, tokens + 1)} tokens would decide (this run had {tokens})"
 
@@ -155,3 +168,44 @@ def _notes(found: Draws) -> Iterator[str]:
         yield f"{said} lenient accept rule stay next to invisible"
     if found.max_tv is not None and found.candidate.outside:
         yield f"declared lossy: {_forbidden(found.candidate)}"
+
+
+def _blamed(drawn: Drawn) -> Iterator[str]:
+    """Which part of the decoder it is, as far as its rounds tell; for decoders that keep drafts by p and q.
+
+    Not evidence by itself: a decoder may be sound by other rules than these.
+    """
+    if drawn.places is None or not drawn.places.tested:
+        return
+    parts = [_accept_rule(drawn.places), _residual(drawn.places), _bonus(drawn)]
+    for name, fits, said in filter(None, parts):
+        yield f"{name} {'fits' if fits else 'is wrong'}: {said}"
+    if all(part is None or part[1] for part in parts):
+        yield "no part is wrong by itself: see whether drafts are really drawn from the q that the accept rule takes"
+
+
+_Part = tuple[str, bool, str]
+
+
+def _accept_rule(places: Places) -> _Part:
+    rate, allowed = places.kept / places.tested, places.expected / places.tested
+    error = math.sqrt(places.variance) / places.tested
+    said = f"{rate:.1%} of {places.tested} tested drafts were kept, and p and q allow {allowed:.1%} ± {error:.1%}"
+    return "the accept rule", abs(rate - allowed) <= _DOUBT * error, said
+
+
+def _residual(places: Places) -> _Part | None:
+    if not places.replaced:
+        return None
+    said = f"{places.impossible} of {places.replaced} tokens are such as the draft likes no less than the target"
+    fits = exact_limits(places.impossible, places.replaced)[0] <= _ROUNDED
+    return "what replaces rejected drafts", fits, said
+
+
+def _bonus(drawn: Drawn) -> _Part | None:
+    if not any(drawn.bonus):
+        return None
+    shifts = {name: _shift_of(one, drawn.bonus) for name, one in drawn.scores.items()}
+    name, worst = max(shifts.items(), key=lambda item: abs(item[1].mean) / max(item[1].error, 1e-12))
+    fits = abs(worst.mean) <= MARGIN + _DOUBT * worst.error
+    return "what follows a block kept whole", fits, f"{name} score {_points(worst)} points in {sum(drawn.bonus)} tokens"

@@ -11,8 +11,9 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
-from pytest_specgate.chances import Chances, Drawn, Draws, Series, Spot
+from pytest_specgate.chances import Chances, Drawn, Draws, Places, Series, Spot
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.records import Arm, Measurement, Pair, Trace
 from pytest_specgate.samples.blocks import trace_of
@@ -38,6 +39,8 @@ def draws(measurement: Measurement) -> Draws | None:
 def _drawn(measurement: Measurement, arm: Arm, scored: _Scored) -> Drawn:
     parts = defaultdict[str, list[_Columns]](list)
     outside: list[Spot] = []
+    bonus: list[bool] = []
+    places: list[Places | None] = []
     tokens = 0
     for pair in measurement.pairs:
         trace = trace_of(pair, arm)
@@ -45,10 +48,48 @@ def _drawn(measurement: Measurement, arm: Arm, scored: _Scored) -> Drawn:
         tokens += end
         for name, columns in _scores(found, end, f"{pair.prompt}:{pair.round}:{arm.value}").items():
             parts[name].append(columns)
+        bonus += _bonus(trace)[:end]
+        places.append(_places(trace, found))
         outside += [Spot(pair.prompt, pair.round, at, trace.token_ids[at]) for at in found.outside if at < end]
     series = {name: _series(columns) for name, columns in parts.items()}
     complete = {name: one for name, one in series.items() if len(one.deviations) == tokens}
-    return Drawn(complete, tokens, tuple(outside), _repeated(measurement.pairs, arm, scored))
+    marks = tuple(bonus) if len(bonus) == tokens else ()
+    repeated = _repeated(measurement.pairs, arm, scored)
+    return Drawn(complete, tokens, marks, tuple(outside), repeated, _sum(places))
+
+
+def _bonus(trace: Trace) -> list[bool]:
+    """Which output tokens follow a block of drafts kept whole; nothing where the engine tells no rounds."""
+    if trace.rounds is None:
+        return []
+    found = [False] * trace.prefill_tokens
+    for r in trace.rounds:
+        found += [place == r.drafted > 0 for place in range(r.emitted)]
+    return found
+
+
+def _places(trace: Trace, found: Chances) -> Places | None:
+    """The counts of one text; None where rounds or the draft's chances are not known."""
+    if trace.rounds is None or found.draft is None:
+        return None
+    begin, seen, replaced, impossible = trace.prefill_tokens, list[int](), 0, 0
+    for r in trace.rounds:
+        seen += range(begin, begin + min(r.tested, r.emitted))
+        if r.accepted < r.tested and r.emitted > r.accepted:
+            replaced += 1
+            impossible += found.draft.kept[begin + r.accepted] >= 1
+        begin += r.emitted
+    overlaps = [found.draft.overlap[place] for place in seen]
+    kept = len(seen) - replaced
+    return Places(len(seen), kept, sum(overlaps), sum(x * (1 - x) for x in overlaps), replaced, impossible)
+
+
+def _sum(places: Sequence[Places | None]) -> Places | None:
+    known = [one for one in places if one is not None]
+    if len(known) < len(places):
+        return None
+    names = [one.name for one in fields(Places)]
+    return Places(**{name: sum(getattr(one, name) for one in known) for name in names})
 
 
 def _chances(measurement: Measurement, trace: Trace, scored: _Scored) -> Chances:

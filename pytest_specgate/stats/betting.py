@@ -26,13 +26,14 @@ class Stake:
     """What the bets came to: the natural log of the highest capital ever held, and after how many tokens.
 
     ``won_at`` is after how many tokens the capital was first worth 1/α, None where it never was. ``score`` is the
-    series on which most was won at the highest, ``sign`` the direction of its shift.
+    series on which most was won at the highest, ``part`` the part of the tokens (empty: all), ``sign`` the direction.
     """
 
     log_peak: float
     peak_at: int
     won_at: int | None
     score: str
+    part: str
     sign: int
 
 
@@ -44,32 +45,42 @@ class Shift:
     error: float
 
 
-def stake(series: Mapping[str, Sequence[float]], margin: float, alpha: float) -> Stake:
+def stake(
+    series: Mapping[str, Sequence[float]],
+    margin: float,
+    alpha: float,
+    parts: Mapping[str, Sequence[bool]] | None = None,
+) -> Stake:
     """Bet on deviations of several scores of the same tokens, in order, until they are worth 1/``alpha``, and on.
 
-    Raises ValueError where there is none, or a deviation is no number in [-1, 1], or the margin is not in [0, 1).
+    The same is bet on those tokens alone that a part marks; whether it does must be known before a token is drawn.
+    Raises ValueError where there is no token, or a deviation is no number in [-1, 1], or the margin is not in [0, 1).
     """
     if not 0 <= margin < 1:
         raise ValueError(f"a margin of {margin:g} cannot be bet against — give one from 0 to below 1")
     columns = {name: _deviations(name, values) for name, values in series.items()}
-    lengths = sorted({len(column) for column in columns.values()})
-    if not lengths or not lengths[-1]:
+    marks = {name: np.asarray(marked, dtype=np.bool_) for name, marked in (parts or {}).items()}
+    lengths = sorted({len(column) for column in (*columns.values(), *marks.values())})
+    if not columns or not lengths[-1]:
         raise ValueError("no token was scored — score at least one")
     if len(lengths) > 1:
         raise ValueError(f"scores of the same tokens are equally many — found {' and '.join(map(str, lengths))}")
-    capitals = _capitals(columns, margin)
+    capitals = _capitals(columns, {"": np.ones(lengths[0], dtype=np.bool_), **marks}, margin)
     total = _log_mean([one for several in capitals.values() for one in several])
     at = int(total.argmax())
-    name, sign = max(capitals, key=lambda key: max(float(one[at]) for one in capitals[key]))
+    name, part, sign = max(capitals, key=lambda key: max(float(one[at]) for one in capitals[key]))
     beyond = np.flatnonzero(total >= -math.log(alpha))
-    return Stake(float(total[at]), at + 1, int(beyond[0]) + 1 if len(beyond) else None, name, sign)
+    return Stake(float(total[at]), at + 1, int(beyond[0]) + 1 if len(beyond) else None, name, part, sign)
 
 
-def _capitals(columns: Mapping[str, _Floats], margin: float) -> dict[tuple[str, int], list[_Floats]]:
-    """Log capitals after every token, by score and sign, one per bet."""
+def _capitals(
+    columns: Mapping[str, _Floats], marks: Mapping[str, NDArray[np.bool_]], margin: float
+) -> dict[tuple[str, str, int], list[_Floats]]:
+    """Log capitals after every token, by score, part and sign, one per bet; beside its part a bet is left alone."""
     return {
-        (name, sign): [np.cumsum(np.log1p(bet * (sign * column - margin))) for bet in BETS]
+        (name, part, sign): [np.cumsum(np.log1p(bet * (sign * column - margin)) * marked) for bet in BETS]
         for name, column in columns.items()
+        for part, marked in marks.items()
         for sign in (1, -1)
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -128,6 +128,16 @@ class TableEngine:
 
     def subject(self) -> Mapping[str, str]:
         return {"k": "4"}
+
+
+class Counting(TableEngine):
+    """Tells which texts it was asked for, call by call."""
+
+    asked: ClassVar[list[tuple[tuple[int, ...], ...]]] = []
+
+    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
+        self.asked.append(tuple(texts))
+        return super().chances(requests, texts)
 
 
 def _trace(request: Request, job: Job, made: Generation, arm: Arm) -> Trace:
