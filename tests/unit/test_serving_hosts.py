@@ -16,7 +16,17 @@ from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.process import Launch
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Arm
-from tests.unit.test_serving_process import PATIENCE, a_launch, all_gone, error_of, gone, linux, no_probe, running
+from tests.unit.test_serving_process import (
+    PATIENCE,
+    a_launch,
+    all_gone,
+    error_of,
+    gone,
+    linux,
+    no_probe,
+    running,
+    until_it_listens,
+)
 
 A, B = Arm.REFERENCE, Arm.CANDIDATE
 FINE = [200, '{"choices": []}']
@@ -142,7 +152,12 @@ def test_another_kind_of_server_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_server_that_never_gives_a_token_is_late(tmp_path: Path) -> None:
-    said = error_of(a_launch(tmp_path, answering([503, "loading model"]), seconds=0.5), probe(question()))
+    def patient(url: str, seconds: float) -> None:
+        until_it_listens(url)
+        probe(question())(url, PATIENCE)
+
+    launch = a_launch(tmp_path, answering([503, "loading model"]), seconds=0.5, health=None)
+    said = error_of(launch, patient)
 
     assert said.startswith(
         "tiny: the reference server was not ready in 0.5 s: its first token was refused (503: loading model) — "
