@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_specgate.errors import SpecgateError
+from pytest_specgate.masking import masker
 from pytest_specgate.outcomes import never_decided
 from pytest_specgate.plugin import collect, distribution
 from pytest_specgate.records import Measurement, Outcome
@@ -44,6 +45,7 @@ class Ending:
     changes: list[Change] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     remembered: Path | None = None
+    notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def settle(self, session: pytest.Session, run: Run) -> None:
@@ -56,7 +58,7 @@ class Ending:
             self._undecided(run)
         status = self._status(session, run)
         session.exitstatus = status
-        if run.options.reports or run.options.history:
+        if run.options.reports or run.options.history or run.options.exports:
             self._report(run, int(status))
             if self.problems and status == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -103,8 +105,8 @@ class Ending:
                 self.written.append(path)
             except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.problems.append(str(error))
-        if run.options.history is not None:
-            self._remember(run, run.options.history, report)
+        if run.options.history is not None or run.options.exports:
+            self._remember(run, report)
 
     def _gathered(self, run: Run, status: int, machine: dict[str, str]) -> Report:
         """All that processes measured, with advice unless baselines are being stored."""
@@ -118,15 +120,26 @@ class Ending:
         report = replace(report, baselines=met, checks=checks, wanted=wanted)
         return report if run.options.update else advise(report)
 
-    def _remember(self, run: Run, folder: Path, report: Report) -> None:
-        """Append the run to the history."""
+    def _remember(self, run: Run, report: Report) -> None:
+        """Append the run to the history, and send it to trackers; one that cannot be reached fails no build."""
+        from pytest_specgate import interop
         from pytest_specgate.history import store
         from pytest_specgate.history.collect import summarize
         from pytest_specgate.history.commit import source
+        from pytest_specgate.report.faces import hidden
 
         of = source(os.environ, run.config.rootpath)
         names = {**self.names, **distribution.names(run)}
-        try:
-            self.remembered = store.append(folder, summarize(report, of, run.seconds, run.options.baselines, names))
-        except SpecgateError as error:
-            self.problems.append(str(error))
+        line = summarize(report, of, run.seconds, run.options.baselines, names)
+        if run.options.history is not None:
+            try:
+                self.remembered = store.append(run.options.history, line)
+            except SpecgateError as error:
+                self.problems.append(str(error))
+        sent = hidden(line, masker(os.environ))
+        for name in run.options.exports:
+            try:
+                interop.export(name, sent, self.written)
+                self.notes.append(f"exported to {name}")
+            except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
+                self.notes.append(f"warning: {error}")

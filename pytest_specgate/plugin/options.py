@@ -19,6 +19,7 @@ UPDATE_ONLY = ("new", "failed")
 MOST_SESSIONS = 20
 LEAST_RUNS, MOST_RUNS = 3, 50
 ANNOTATIONS = ("github", "none")
+TRACKERS = ("mlflow", "otel", "wandb")
 REPORT_ENDINGS = (".html", ".json", ".md")
 
 
@@ -61,6 +62,7 @@ TABLE = (
     Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 0.01)", metavar="RATE"),
     Option("price", "Price of an hour of one GPU, such as 2.50/h, for advice on costs", metavar="PRICE"),
     Option("annotations", "Mark the lines of suites for a CI: github, none (default: by GITHUB_ACTIONS)", metavar="CI"),
+    Option("export", "Send the numbers to mlflow, otel or wandb; may be given more than once", "list", "TRACKER"),
     Option("device", "Run engines on cpu, cuda, cuda:1, mps, whatever the suite says", metavar="DEVICE"),
     Option("trust-remote-code", "Let models bring their own Python code", "flag", ini=False),
     Option("allow-pickle", "Let model weights be unpickled, which can run code", "flag", ini=False),
@@ -87,6 +89,7 @@ class Options:
     suggest: int | None
     false_alarm: float
     annotations: bool
+    exports: tuple[str, ...]
     device: str | None
     price: float | None
     allow_remote_code: bool
@@ -142,6 +145,7 @@ def read(config: pytest.Config) -> Options:
         suggest=_runs(config),
         false_alarm=_false_alarm(config),
         annotations=_annotations(config),
+        exports=_exports(config),
         device=_value(config, "device") or None,
         price=_price(config),
         allow_remote_code=bool(_value(config, "trust-remote-code")),
@@ -226,6 +230,20 @@ def _sessions(config: pytest.Config) -> int | None:
 def _annotations(config: pytest.Config) -> bool:
     chosen = _choice(config, "annotations", ANNOTATIONS)
     return chosen == "github" if chosen else os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def _exports(config: pytest.Config) -> tuple[str, ...]:
+    values: list[str] = _value(config, "export") or []
+    for value in values:
+        if value not in TRACKERS:
+            what = f"--specgate-export: unknown tracker {value!r}"
+            raise pytest.UsageError(f"{what} — choose one of: {', '.join(TRACKERS)}")
+        from pytest_specgate.interop import missing
+
+        if package := missing(value):
+            hint = f"python -m pip install 'pytest-specgate[{value}]'"
+            raise pytest.UsageError(f"--specgate-export {value}: {package} is not installed — {hint}")
+    return tuple(dict.fromkeys(values))
 
 
 def _runs(config: pytest.Config) -> int | None:

@@ -68,6 +68,10 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
         yield f"report written: {_shown(path, run.config.rootpath)}"
     if run.ending.remembered is not None:
         yield f"history appended to: {_shown(run.ending.remembered, run.config.rootpath)}"
+    if run.ending.notes:
+        from pytest_specgate.report.escape import flat
+
+        yield from map(flat, run.ending.notes)
 
 
 def _update_lines(run: Run) -> Iterator[str]:
