@@ -174,6 +174,13 @@ _TABLE = (
         "bytes of resident memory that the candidate arm's process gains per request over a soak, after drain",
     ),
     Metric(
+        "kv_cache_slope",
+        Unit.BYTES,
+        Better.LOWER,
+        Family.GROWTH,
+        "bytes of its cache that the candidate arm's engine holds more per request over a soak, after drain",
+    ),
+    Metric(
         "max_batch",
         Unit.REQUESTS,
         Better.HIGHER,

@@ -264,12 +264,14 @@ class Trace:
 class Soak:
     """Memory in use after each block of a soak, in bytes, once what a block leaves behind was let go.
 
-    ``requests`` ran in each block; ``vram`` is empty where the device's memory cannot be told.
+    ``requests`` ran in each block; ``vram`` is empty where the device's memory cannot be told, and ``cache`` where the
+    engine does not tell how much of its cache is held: growth within what was allocated once shows there alone.
     """
 
     requests: int
     host: tuple[int, ...]
     vram: tuple[int, ...] = ()
+    cache: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

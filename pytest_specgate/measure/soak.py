@@ -14,7 +14,7 @@ from pytest_specgate.records import Arm, Request, Soak
 
 def soak(engine: Engine, requests: Sequence[Request], arm: Arm, blocks: int) -> Soak:
     """Run ``requests`` side by side ``blocks`` times. Raises EngineError, OutOfMemory."""
-    host, vram = list[int](), list[int]()
+    host, vram, cache = list[int](), list[int](), list[int]()
     device = engine.subject().get("device", "")
     for _ in range(blocks):
         engine.generate(requests, arm)
@@ -22,7 +22,10 @@ def soak(engine: Engine, requests: Sequence[Request], arm: Arm, blocks: int) -> 
         host.append(resident_bytes())
         if (held := _device_bytes(device)) is not None:
             vram.append(held)
-    return Soak(len(requests), tuple(host), tuple(vram) if len(vram) == blocks else ())
+        if (occupied := engine.memory([arm]).kv_cache) is not None:
+            cache.append(occupied)
+    vram, cache = (kept if len(kept) == blocks else [] for kept in (vram, cache))
+    return Soak(len(requests), tuple(host), tuple(vram), tuple(cache))
 
 
 def _device_bytes(device: str) -> int | None:

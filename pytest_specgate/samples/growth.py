@@ -12,12 +12,13 @@ SETTLING = 4
 
 
 def steps(memory: Mapping[Arm, MemoryReading]) -> dict[str, tuple[float, ...]]:
-    """``host_memory_slope`` and ``vram_slope`` of the candidate arm, as far as they were read."""
+    """``host_memory_slope``, ``vram_slope`` and ``kv_cache_slope`` of the candidate arm, as far as they were read."""
     reading = memory.get(Arm.CANDIDATE)
     if reading is None or reading.soak is None:
         return {}
     soak = reading.soak
-    found = {"host_memory_slope": _steps(soak.host, soak.requests), "vram_slope": _steps(soak.vram, soak.requests)}
+    read = {"host_memory_slope": soak.host, "vram_slope": soak.vram, "kv_cache_slope": soak.cache}
+    found = {name: _steps(held, soak.requests) for name, held in read.items()}
     return {name: values for name, values in found.items() if values}
 
 

@@ -37,7 +37,7 @@ class MeasureSpec(Strict):
         32,
         ge=8,
         le=10_000,
-        description="blocks of requests that vram_slope and host_memory_slope are judged on; the first quarter settles",
+        description="blocks of requests that the slopes of memory are judged on; the first quarter settles",
     )
     capacity: CapacitySpec = CapacitySpec()
 

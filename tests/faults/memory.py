@@ -14,7 +14,7 @@ from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.network import Network
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts, Rig
-from tests.faults.settings import GREEDY, PLAIN
+from tests.faults.settings import GREEDY, PLAIN, SOAKED
 
 ANY = tuple(str(gate["metric"]) for gate in GREEDY)
 MIB = 2**20
@@ -202,5 +202,16 @@ ENTRIES = (
         setting=replace(PLAIN, name="many", kind="endless", prompts=64),
         right=Parts(target=Slots),
         right_name="slots",
+    ),
+    Entry(
+        "V46",
+        "a pool that was allocated once hides growth",
+        "every request keeps a block of a pool that stands from the start on",
+        ("kv_cache_slope",),
+        Parts(),
+        setting=SOAKED,
+        right_name="pooled",
+        note="an engine around the scripted one, because a soak runs in a process of its own; `host_memory_slope` sees "
+        "nothing of it.",
     ),
 )

@@ -55,23 +55,12 @@ class Setting:
     lookup: bool = False
     twin: bool = False
     candidate: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    engine: str = "tests.faults.engine:Zoo"
     scenario: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def write(self, folder: Path, made: Path, options: Mapping[str, Any]) -> Path:
         """The suite for an engine of these options, in a folder of its own."""
         seed = int(options["seed"])
-        target, draft = models.saved(made, self.kind, seed)
-        draft = target if self.twin else draft
-        candidate = {"method": "prompt_lookup"} if self.lookup else {"method": "draft_model", "draft": str(draft)}
-        engine = {
-            "kind": "tests.faults.engine:Zoo",
-            "target": str(target),
-            "dtype": self.dtype,
-            "device": "cpu",
-            "threads": 1,
-            "candidate": {**candidate, **self.candidate, "num_draft_tokens": self.k},
-            "options": dict(options),
-        }
         scenario = {
             "category": "qa",
             "prompts": "prompts.jsonl",
@@ -81,7 +70,7 @@ class Setting:
         }
         suite = {
             "specgate": 1,
-            "engines": {"zoo": engine},
+            "engines": {"zoo": {"kind": self.engine, "options": dict(options), **self._models(made, seed)}},
             "scenarios": {self.name: scenario},
             "measure": {"rounds": self.rounds, "warmup": 1, "costs": False},
             "gates": [dict(gate) for gate in self.gates],
@@ -92,6 +81,21 @@ class Setting:
         path = folder / f"{self.name}.specgate.yaml"
         path.write_text(json.dumps(suite), encoding="utf-8")
         return path
+
+    def _models(self, made: Path, seed: int) -> Mapping[str, Any]:
+        """What an engine with models is told of them; the other kind has none."""
+        if not self.kind:
+            return {}
+        target, draft = models.saved(made, self.kind, seed)
+        drafting = {"method": "draft_model", "draft": str(target if self.twin else draft)}
+        candidate = {"method": "prompt_lookup"} if self.lookup else drafting
+        return {
+            "target": str(target),
+            "dtype": self.dtype,
+            "device": "cpu",
+            "threads": 1,
+            "candidate": {**candidate, **self.candidate, "num_draft_tokens": self.k},
+        }
 
     def _texts(self, seed: int) -> list[str]:
         source, known = random.Random(seed), tiny.ROWS - len(tiny.SPECIAL) - len(tiny.WORDS)
@@ -130,3 +134,9 @@ DRAWN = Setting(
 DRAWN_COUNTED = replace(DRAWN, name="drawn-counted", gates=(*DRAWN.gates, *ACCEPTANCE))
 #: The candidate says that it is lossy.
 DECLARED = replace(DRAWN, name="declared", candidate=MappingProxyType({"lossy": {"max_tv": 0.2}}))
+GROWTH: Gates = (
+    {"metric": "host_memory_slope", "limit": "<=64 KiB"},
+    {"metric": "kv_cache_slope", "limit": "<=64 B"},
+)
+#: A soak, in a process of its own.
+SOAKED = Setting("soaked", GROWTH, kind="", engine="tests.faults.pooled:Pooled", concurrency=4, rounds=1)

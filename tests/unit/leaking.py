@@ -49,6 +49,21 @@ class Leaks(Keeps):
         return super().generate(requests, arm)
 
 
+class Pool(Keeps):
+    """Has a pool of its own, and loses a KiB of it with every request."""
+
+    held = 0
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        """Generate, and keep some of the pool."""
+        self.held += KIB * len(requests)
+        return super().generate(requests, arm)
+
+    def memory(self, arms: Sequence[Arm]) -> MemoryReading:
+        """Tell what is held of the pool."""
+        return MemoryReading(kv_cache=self.held)
+
+
 class Takes(Keeps):
     """Takes real memory for every request: 24 MiB, and half as much again for the draft."""
 

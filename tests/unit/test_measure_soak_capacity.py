@@ -36,6 +36,11 @@ def test_a_soak_reads_memory_once_each_block_is_drained(tmp_path: Path) -> None:
     assert engine.cache == []
 
 
+def test_what_an_engine_tells_of_its_cache_is_read_with_it(tmp_path: Path) -> None:
+    suite, _ = load(write(tmp_path, engines={"tiny": {"kind": "tests.unit.leaking:Pool"}}))
+    assert soak(started(suite), REQUESTS, Arm.CANDIDATE, 4).cache == (2 * KIB, 4 * KIB, 6 * KIB, 8 * KIB)
+
+
 def test_a_leak_shows_at_its_size_and_a_cache_does_not(tmp_path: Path) -> None:
     leaking, keeping = (_growth(tmp_path, kind) for kind in ("Leaks", "Keeps"))
     assert min(leaking[2:]) > 0
@@ -54,9 +59,10 @@ def _growth(folder: Path, kind: str) -> tuple[float, ...]:
 
 
 def test_the_first_quarter_of_a_soak_is_for_settling() -> None:
-    held = Soak(4, (100, 900, 1700, 1800, 1820, 1840, 1860, 1880), vram=(0, 1, 2, 3, 4, 5, 6, 7))
+    held = Soak(4, (100, 900, 1700, 1800, 1820, 1840, 1860, 1880), vram=(0, 1, 2, 3, 4, 5, 6, 7), cache=(8,) * 8)
     found = steps({Arm.CANDIDATE: MemoryReading(soak=held), Arm.REFERENCE: MemoryReading()})
-    assert found == {"host_memory_slope": (25.0, 5.0, 5.0, 5.0, 5.0), "vram_slope": (0.25,) * 5}
+    host, vram, cache = (25.0, 5.0, 5.0, 5.0, 5.0), (0.25,) * 5, (0.0,) * 5
+    assert found == {"host_memory_slope": host, "vram_slope": vram, "kv_cache_slope": cache}
     assert steps({Arm.CANDIDATE: MemoryReading()}) == steps({}) == {}
 
 
