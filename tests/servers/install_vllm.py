@@ -10,6 +10,7 @@ the same version, and the wheel without any.
 from __future__ import annotations
 
 import email
+import os
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,9 @@ def _requirements_but_torch(wheel: Path) -> list[str]:
 def _pip(python: Path, *arguments: str) -> None:
     # What pip says goes to standard error: standard output holds the path alone.
     command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
-    subprocess.run(command, check=True, stdout=sys.stderr)
+    # The constraints of our own environment are not vLLM's: it wants an older transformers.
+    environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+    subprocess.run(command, check=True, stdout=sys.stderr, env=environment)
 
 
 if __name__ == "__main__":
