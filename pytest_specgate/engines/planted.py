@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_specgate.chances import Chances
 from pytest_specgate.engines.base import (
+    Alternating,
     ChanceScorer,
     Drains,
     Engine,
@@ -99,6 +100,16 @@ class Planted:
         self._inner.start()
         if heavy and (device := self._inner.subject().get("device", "")).startswith("cuda"):
             self._ballast.append(_gpu_memory(int(self._plant.size), device))
+
+    @property
+    def apart(self) -> bool:
+        """Whether the wrapped engine's arms take turns."""
+        return isinstance(self._inner, Alternating) and self._inner.apart
+
+    def begin(self, arm: Arm) -> None:
+        """Have the wrapped engine start this arm anew."""
+        if isinstance(self._inner, Alternating):
+            self._inner.begin(arm)
 
     def check(self, concurrency: int, greedy: bool) -> None:
         """Refuse what the wrapped engine refuses, sampling included where the plant makes the candidate sample."""

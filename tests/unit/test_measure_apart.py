@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_specgate import samples
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.planted import parse_plant, planted
+from pytest_specgate.engines.registry import create
 from pytest_specgate.gates.parts import units
 from pytest_specgate.measure.run import Plan, measure_case
 from pytest_specgate.records import Arm, Outcome, Verdict
@@ -76,6 +79,17 @@ def test_an_engine_whose_arms_fit_together_is_measured_as_ever(tmp_path: Path) -
 
     assert engine.starts == []
     assert not measurement.apart
+
+
+def test_a_planted_loss_takes_turns_as_its_engine_does(tmp_path: Path) -> None:
+    suite, case = load(a_suite(tmp_path, "OneAtATime", rounds=4))
+    spec = planted(suite.spec.engines["tiny"], parse_plant("delay=10%"), seed=1)
+    engine = create(EngineContext("tiny", spec, tmp_path))
+
+    measurement = measure_case(engine, case, Plan(Looks((2,)), 1, None, lambda *_: ["open"], lambda _: None))
+
+    assert measurement.apart
+    assert len(measurement.pairs) == 8
 
 
 def test_a_fresh_start_is_one_observation_whatever_its_prompts(tmp_path: Path) -> None:
