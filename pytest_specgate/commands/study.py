@@ -27,6 +27,7 @@ plants, each in the candidate arm alone (may be given more than once):
   delay=15%        generation takes 15 % longer
   acceptance=0.05  5 % of the rounds that accept something lose their first draft token
   memory=64MiB     the process holds 64 MiB more
+  leak=1MiB        the process keeps 1 MiB more with every request
   sampler=0.1      sampling at a temperature 0.1 higher, greedy requests included
 
 exit status:

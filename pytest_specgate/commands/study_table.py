@@ -17,7 +17,8 @@ _MEANT_FOR = {
     "delay": frozenset({Family.SPEEDUP, Family.LATENCY}),
     "acceptance": frozenset({Family.ACCEPTANCE}),
     "memory": frozenset({Family.MEMORY}),
-    "sampler": frozenset({Family.OUTPUT}),
+    "leak": frozenset({Family.GROWTH}),
+    "sampler": frozenset({Family.OUTPUT, Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS, Family.TASK}),
 }
 
 

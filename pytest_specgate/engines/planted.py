@@ -45,6 +45,7 @@ PLANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "delay": ("delay=15%", "the candidate's generation takes 15 % longer, in its time stamps and in truth"),
         "acceptance": ("acceptance=0.05", "5 % of the rounds that accept something lose their first draft token"),
         "memory": ("memory=64MiB", "the candidate's process holds 64 MiB more, on its GPU as well where it has one"),
+        "leak": ("leak=1MiB", "the candidate's process keeps 1 MiB more with every request, on its GPU as well"),
         "sampler": ("sampler=0.1", "the candidate samples at a temperature 0.1 higher, greedy requests included"),
     }
 )
@@ -125,7 +126,16 @@ class Planted:
             return self._inner.generate([_hotter(request, self._plant.size) for request in requests], arm)
         if self._plant.kind == "delay":
             return self._delayed(requests)
+        if self._plant.kind == "leak":
+            self._leak(len(requests))
+            return self._inner.generate(requests, arm)
         return [self._losses.lowered(trace) for trace in self._inner.generate(requests, arm)]
+
+    def _leak(self, requests: int) -> None:
+        kept = int(self._plant.size) * requests
+        self._ballast.append(_host_memory(self._name, kept))
+        if (device := self._inner.subject().get("device", "")).startswith("cuda"):
+            self._ballast.append(_gpu_memory(kept, device))
 
     def _delayed(self, requests: Sequence[Request]) -> list[Trace]:
         """Spend the time before it stands in a trace: no time stamp lies in the future."""
@@ -321,5 +331,6 @@ _SIZES: Mapping[str, Callable[[str], float]] = {
     "delay": lambda text: _share(text, 10.0, PLANTS["delay"][0]),
     "acceptance": lambda text: _share(text, 1.0, PLANTS["acceptance"][0]),
     "memory": parse_bytes,
+    "leak": parse_bytes,
     "sampler": _temperature,
 }

@@ -58,6 +58,7 @@ TABLE = (
     Option("report", "Write a report of the run (.html, .json, .md); may be given more than once", "list", "PATH"),
     Option("history", "Append this run's summary to DIR/runs.jsonl, for the command trend", metavar="DIR"),
     Option("plan", "Say what would run and how many minutes it takes, and run nothing", "flag", ini=False),
+    Option("selftest", "Plant gross losses into the engines; fail where a gate does not turn red", "flag", ini=False),
     Option("suggest", "Run each case N times on unchanged code and propose gates", metavar="N", ini=False),
     Option("false-alarm", "Wanted rate of false alarms a build for what is proposed (default: 0.01)", metavar="RATE"),
     Option("price", "Price of an hour of one GPU, such as 2.50/h, for advice on costs", metavar="PRICE"),
@@ -86,6 +87,7 @@ class Options:
     reports: tuple[Path, ...]
     history: Path | None
     plan: bool
+    selftest: bool
     suggest: int | None
     false_alarm: float
     annotations: bool
@@ -142,6 +144,7 @@ def read(config: pytest.Config) -> Options:
         reports=_reports(config),
         history=_history(config),
         plan=bool(_value(config, "plan")),
+        selftest=_selftest(config, update=update),
         suggest=_runs(config),
         false_alarm=_false_alarm(config),
         annotations=_annotations(config),
@@ -152,6 +155,18 @@ def read(config: pytest.Config) -> Options:
         allow_pickle=bool(_value(config, "allow-pickle")),
         allow_code=bool(_value(config, "allow-code")),
     )
+
+
+def _selftest(config: pytest.Config, *, update: bool) -> bool:
+    """Raise UsageError where numbers of engines with a planted loss would be kept, or none be measured."""
+    if not _value(config, "selftest"):
+        return False
+    others = {"update": update, **{name: bool(_value(config, name)) for name in ("plan", "suggest", "history")}}
+    for name, given_too in others.items():
+        if given_too:
+            what = f"--specgate-selftest: cannot go with --specgate-{name}"
+            raise pytest.UsageError(f"{what} — a selftest measures engines with a planted loss; leave one out")
+    return True
 
 
 def _value(config: pytest.Config, name: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_specgate.errors import SpecgateError
     from pytest_specgate.measure.budget import TimeBudget
     from pytest_specgate.plugin.collect import GateItem
+    from pytest_specgate.selftest import Rehearsal
     from pytest_specgate.session import Settings, SuiteSession
 
 EngineId = tuple[Path, str]
@@ -60,6 +61,7 @@ class Run:
         named = config.args_source is pytest.Config.ArgsSource.ARGS
         self.found = Found(options.given(config) or not named, PromptFiles(config.rootpath))
         self.sessions: dict[EngineId, SuiteSession] = {}
+        self.rehearsals: dict[EngineId, Rehearsal] = {}
         self.skip_reasons: dict[Path, str | None] = {}
         #: By node id, in the order in which they were reached.
         self.verdicts: dict[str, Verdict] = {}
@@ -146,6 +148,17 @@ class Run:
             self.sessions[item.engine_id] = opened
         return self.sessions[item.engine_id]
 
+    def judge(self, item: GateItem) -> Verdict | None:
+        """Judge the item's gate, or in a selftest the gate itself; None where nothing tests it."""
+        if not self.options.selftest:
+            return self.session(item).judge(item.gate, item.case)
+        if item.engine_id not in self.rehearsals:
+            from pytest_specgate.selftest import Rehearsal
+
+            opened = Rehearsal(item.suite, item.case.engine, self.settings, self.checks)
+            self.rehearsals[item.engine_id] = opened
+        return self.rehearsals[item.engine_id].judge(item.gate, item.case)
+
     def ordered(self) -> list[Verdict]:
         """List the verdicts, engine by engine; workers report theirs as they come."""
         if not distribution.is_distributed(self.config):
@@ -155,9 +168,13 @@ class Run:
 
     def leave(self, item: pytest.Item, following: pytest.Item | None) -> None:
         """Close the item's engine unless the next item uses it too."""
-        engine = getattr(item, "engine_id", None)
-        if engine in self.sessions and engine != getattr(following, "engine_id", None):
+        engine: Any = getattr(item, "engine_id", None)
+        if engine == getattr(following, "engine_id", None):
+            return
+        if engine in self.sessions:
             self.sessions[engine].close()
+        if engine in self.rehearsals:
+            self.rehearsals[engine].close()
 
     def hear(self, report: pytest.TestReport) -> None:
         """Take the verdict off a report, in the controller."""
@@ -182,3 +199,5 @@ class Run:
         self.progress.clear()
         for session in self.sessions.values():
             session.close()
+        for rehearsal in self.rehearsals.values():
+            rehearsal.close()

@@ -12,7 +12,7 @@ DROP = {"metric": "speedup", "max_drop": "5%"}
 ACCEPTANCE = {"metric": "conditional_acceptance", "max_drop": "0.01"}
 MATCH = {"metric": "exact_match", "limit": "==100%"}
 FOUR = {"rounds": 4}
-PLANTS = "delay=15%, acceptance=0.05, memory=64MiB, sampler=0.1"
+PLANTS = "delay=15%, acceptance=0.05, memory=64MiB, leak=1MiB, sampler=0.1"
 
 
 def study(*arguments: str, builds: int = 3) -> int:

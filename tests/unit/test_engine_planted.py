@@ -82,6 +82,17 @@ def test_memory_is_held_until_the_end(arms: tuple[Arm, ...], held: int) -> None:
     assert engine._ballast == []
 
 
+def test_a_leak_grows_with_every_request_of_the_candidate() -> None:
+    spec = planted(EngineSpec(kind="scripted"), parse_plant("leak=1KiB"), 0)
+    engine: Any = create(EngineContext("fake", spec, Path()))
+    engine.start()
+    for requests, arm in ((1, Arm.CANDIDATE), (2, Arm.REFERENCE), (3, Arm.CANDIDATE)):
+        assert len(engine.generate([request()] * requests, arm)) == requests
+    assert sum(map(len, engine._ballast)) == 4 * 2**10
+    engine.close()
+    assert engine._ballast == []
+
+
 def test_acceptance_needs_rounds() -> None:
     engine = worse("acceptance=5%", fault="no_rounds")
     message = (
@@ -107,7 +118,7 @@ def test_plants_are_written_like_this(text: str, kind: str, size: float) -> None
     assert (plant.kind, plant.size) == (kind, size)
 
 
-ALL = "delay=15%, acceptance=0.05, memory=64MiB, sampler=0.1"
+ALL = "delay=15%, acceptance=0.05, memory=64MiB, leak=1MiB, sampler=0.1"
 
 
 @pytest.mark.parametrize(
