@@ -8,8 +8,9 @@ plain forward. Costs are medians over repetitions (see :class:`~pytest_specgate.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from statistics import fmean, median
 
@@ -139,31 +140,60 @@ def round_time(rounds: PerRound | None, costs: Costs | None, decode: dict[str, f
 
 def suggestion(samples: Samples, costs: Costs | None) -> Suggestion | None:
     """The best draft length among those whose forwards were timed; None where costs or acceptance are not known."""
-    rounds = per_round(samples)
+    known = _known(samples, costs)
+    if known is None:
+        return None
+    present = known.costs.draft_tokens
+    best = max(known.lengths, key=lambda k: known.speed(k, known.rate.value))
+    gain = known.over(lambda rate: known.speed(best, rate) / known.speed(present, rate))
+    return Suggestion(best, present, gain, known.lengths[-1])
+
+
+def by_length(samples: Samples, costs: Costs | None) -> list[tuple[int, Estimate]]:
+    """The expected speedup over the reference arm by draft length, from 1 to the longest that was timed."""
+    known = _known(samples, costs)
+    if known is None:
+        return []
+    return [(k, known.over(partial(known.speedup, k))) for k in known.lengths]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What an expectation rests on: rounds that draft as often, and a loop that takes as much, as was measured."""
+
+    rounds: PerRound
+    costs: Costs
+    spent: RoundTime
+    rate: Estimate
+
+    @property
+    def lengths(self) -> range:
+        """Draft lengths whose verify forwards lie within those that were timed."""
+        return range(1, self.costs.target[-1].width)
+
+    def speed(self, k: int, rate: float) -> float:
+        """Tokens per second at draft length k and this acceptance."""
+        drafting, share = k * draft_seconds(self.costs) + target_seconds(self.costs, k + 1), self.rounds.drafting
+        whole = share * drafting + (1 - share) * target_seconds(self.costs, 1) + max(0.0, self.spent.loop)
+        return (share * expected(rate, k) + 1 - share) / whole
+
+    def speedup(self, k: int, rate: float) -> float:
+        """That over the reference arm's."""
+        return self.speed(k, rate) * self.spent.alone
+
+    def over(self, of: Callable[[float], float]) -> Estimate:
+        """A function of acceptance, with its least and largest value over acceptance's limits."""
+        ends = [max(0.0, min(1.0, end)) for end in (self.rate.low, self.rate.high) if end is not None]
+        found = [of(rate) for rate in (*ends, self.rate.value)]
+        return Estimate(found[-1], min(found), max(found)) if len(ends) == 2 else Estimate(found[-1])
+
+
+def _known(samples: Samples, costs: Costs | None) -> _Known | None:
+    rounds, rate = per_round(samples), conditional(samples)
     spent = round_time(rounds, costs, decode_times(samples))
-    rate = conditional(samples)
     if rounds is None or costs is None or spent is None or rate is None:
         return None
-    present, most = costs.draft_tokens, costs.target[-1].width - 1
-    ends = [max(0.0, min(1.0, end)) for end in (rate.low, rate.value, rate.high) if end is not None]
-
-    def gains(k: int) -> list[float]:
-        return [_speed(k, end, rounds, costs, spent) / _speed(present, end, rounds, costs, spent) for end in ends]
-
-    best = max(range(1, most + 1), key=lambda k: _speed(k, rate.value, rounds, costs, spent))
-    found = gains(best)
-    value = _speed(best, rate.value, rounds, costs, spent) / _speed(present, rate.value, rounds, costs, spent)
-    spread = (min(found), max(found)) if len(found) == 3 else (None, None)
-    return Suggestion(best, present, Estimate(value, *spread), most)
-
-
-def _speed(k: int, rate: float, rounds: PerRound, costs: Costs, spent: RoundTime) -> float:
-    """Tokens per second at draft length k, where rounds draft as often and the loop wastes as much as measured."""
-    emitted = rounds.drafting * expected(rate, k) + 1 - rounds.drafting
-    drafting = k * draft_seconds(costs) + target_seconds(costs, k + 1)
-    return emitted / (
-        rounds.drafting * drafting + (1 - rounds.drafting) * target_seconds(costs, 1) + max(0.0, spent.loop)
-    )
+    return _Known(rounds, costs, spent, rate)
 
 
 def expected(rate: float, k: int) -> float:
@@ -193,9 +223,13 @@ def _counts(samples: Samples) -> list[Counts]:
     return [count for prompt in samples.prompts for count in prompt.counts]
 
 
-def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | None:
-    """The median of ratios taken together, with limits that know no law."""
-    ratios = sorted(a / b for a, b in zip(above, below))
-    if not ratios or not math.isfinite(fmean(ratios)):
+def middle(values: Sequence[float]) -> Estimate | None:
+    """The median, with limits that know no law."""
+    if not values or not math.isfinite(fmean(values)):
         return None
-    return estimate(quantiles.quantile(ratios, 0.5, TAIL, TAIL, len(ratios)), median(ratios))
+    return estimate(quantiles.quantile(sorted(values), 0.5, TAIL, TAIL, len(values)), median(values))
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | None:
+    """The median of ratios taken together."""
+    return middle([a / b for a, b in zip(above, below)])

@@ -60,8 +60,10 @@ def _scenarios(found: Sequence[Advice]) -> Markup:
 
 def _why(one: Advice) -> Markup:
     first, *others = one.reasons
-    more = tag("ul", *(tag("li", reason) for reason in others), class_="note") if others else EMPTY
-    return joined([tag("div", first), more])
+    if not others:
+        return tag("div", first)
+    listed = tag("ul", *(tag("li", reason) for reason in others), class_="note")
+    return joined([tag("div", first), tag("details", tag("summary", "what was measured"), listed)])
 
 
 def _costs(found: Sequence[TokenCost]) -> Markup:

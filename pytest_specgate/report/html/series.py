@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_specgate.metrics import Unit
 from pytest_specgate.report import numbers
@@ -67,22 +67,26 @@ def _throughput(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
     points = [point for curve in curves.values() for point in curve]
     if not points:
         return svg.absent(title, "not measured")
-    across = Scale(*svg.around([rate for _, rate, _ in points]), LEFT, WIDTH - RIGHT)
-    up = Scale(*svg.around([seconds for _, _, seconds in points]), _HEIGHT - BOTTOM, TOP)
-    name_below = "tokens per second (all requests); upwards: median seconds to the last token"
+    across = Scale(*svg.around([end for _, rate, _ in points for end in numbers.ends(rate)]), LEFT, WIDTH - RIGHT)
+    up = Scale(*svg.around([e for _, _, seconds in points for e in numbers.ends(seconds)]), _HEIGHT - BOTTOM, TOP + 6)
     parts = [svg.y_axis(up, lambda value: format_value(value, Unit.SECONDS))]
     parts.append(svg.x_axis(across, TOP, _HEIGHT - BOTTOM, lambda value: f"{value:.4g}", "tokens per second"))
     said = []
     for arm, curve in curves.items():
-        parts.append(svg.path([(across(rate), up(seconds)) for _, rate, seconds in curve], f"curve {arm}"))
-        for n, rate, seconds in curve:
-            told = f"{arm}, {n} at once: {rate:.1f} tokens/s, {format_value(seconds, Unit.SECONDS)}"
-            said.append(told)
-            parts += [svg.dot(across(rate), up(seconds), arm, told), svg.text(across(rate), up(seconds) - 6, str(n))]
-    return svg.figure(title, "; ".join(said), _HEIGHT, parts, f"{name_below}. {'; '.join(said)}.")
+        at = [(n, across(rate.value), up(seconds.value)) for n, rate, seconds in curve]
+        parts.append(svg.path([(x, y) for _, x, y in at], f"curve {arm}"))
+        parts.append(svg.lines(_spans(curve, across, up), f"whisker {arm}"))
+        for (n, x, y), (_, rate, seconds) in zip(at, curve):
+            said.append(f"{arm}, {n} at once: {text(rate, Unit.RATE)}, {text(seconds, Unit.SECONDS)}")
+            parts += [svg.dot(x, y, arm, said[-1]), svg.text(x, y - 6, str(n))]
+    note = "Upwards: median seconds to the last token. Grey: reference, blue: candidate; numbers: requests at once."
+    return svg.figure(title, "; ".join(said), _HEIGHT, parts, note)
 
 
-def _curve(prefix: str, group: Sequence[tuple[int, CaseView]]) -> list[tuple[int, float, float]]:
+_Point = tuple[int, Estimate, Estimate]
+
+
+def _curve(prefix: str, group: Sequence[tuple[int, CaseView]]) -> list[_Point]:
     """(concurrency, tokens per second, seconds) as medians, where both were measured."""
     found = []
     for n, view in group:
@@ -91,5 +95,15 @@ def _curve(prefix: str, group: Sequence[tuple[int, CaseView]]) -> list[tuple[int
         rate = numbers.median(view.samples, f"{prefix}throughput")
         seconds = numbers.median(view.samples, f"{prefix}e2el")
         if rate is not None and seconds is not None:
-            found.append((n, rate.value, seconds.value))
+            found.append((n, rate, seconds))
     return found
+
+
+def _spans(curve: Sequence[_Point], across: Scale, up: Scale) -> Iterator[tuple[float, float, float, float]]:
+    """Both intervals of every point, as far as they are known."""
+    for _, rate, seconds in curve:
+        x, y = across(rate.value), up(seconds.value)
+        if rate.low is not None and rate.high is not None:
+            yield across(rate.low), y, across(rate.high), y
+        if seconds.low is not None and seconds.high is not None:
+            yield x, up(seconds.low), x, up(seconds.high)
