@@ -85,14 +85,13 @@ def lengths(samples: Samples, costs: Costs | None) -> Markup:
     up = Scale(*svg.around(ends, [1.0]), height - BOTTOM, TOP)
     parts = [svg.y_axis(up, lambda value: f"{value:.3g}x"), svg.line(LEFT, up(1.0), WIDTH - RIGHT, up(1.0), "even")]
     parts.append(svg.path([(across(k), up(one.value)) for k, one in found], "curve candidate"))
-    for k, one in found:
-        kind = "whole" if k == costs.draft_tokens else "candidate"
-        if one.low is not None and one.high is not None:
-            parts.append(svg.line(across(k), up(one.low), across(k), up(one.high), f"whisker {kind}"))
-        parts.append(svg.dot(across(k), up(one.value), kind, f"k = {k}: {text(one, Unit.RATIO)}"))
-        parts.append(svg.text(across(k), height - 17, str(k)) if _labelled(k, len(found)) else EMPTY)
+    spans = [(across(k), up(one.low), across(k), up(one.high)) for k, one in found if one.low and one.high]
+    parts.append(svg.lines(spans, "whisker candidate"))
+    parts += [svg.dot(across(k), up(one.value), "candidate") for k, one in found if k != costs.draft_tokens]
+    parts += [svg.dot(across(k), up(one.value), "whole") for k, one in found if k == costs.draft_tokens]
+    parts += [svg.text(across(k), height - 17, str(k)) for k, _ in found if _labelled(k, len(found))]
     parts.append(svg.text((LEFT + WIDTH) / 2, height - 4, "tokens drafted a round"))
-    told = "; ".join(f"k = {k}: {text(one, Unit.RATIO)}" for k, one in found[:12])
+    told = "; ".join(f"k = {k}: {text(one, Unit.RATIO)}" for k, one in found[:8])
     return svg.figure(title, told, height, parts, _suggested(samples, costs))
 
 
