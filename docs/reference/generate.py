@@ -31,9 +31,9 @@ BETTER = {Better.HIGHER: "more", Better.LOWER: "less", Better.NEITHER: "neither"
 def metrics() -> Iterator[str]:
     """Every metric with its definition."""
     yield "# Metrics\n"
-    yield "One definition each, from `pytest_specgate/metrics.py`. What an engine cannot measure is an ERROR, never 0 and"
+    yield "One definition each, from `pytest_specgate/metrics.py`. What an engine cannot measure is an ERROR, never 0"
     names = ", ".join(f"`{name}`" for name in STATISTICS)
-    yield f"never a pass. A latency gate may name a statistic: {names} (default: median).\n"
+    yield f"and never a pass. A latency gate may name a statistic: {names} (default: median).\n"
     for family in Family:
         found = [metric for metric in METRICS.values() if metric.family is family]
         if found:
@@ -48,7 +48,7 @@ def suite() -> Iterator[str]:
     """Every key of a suite, from its JSON Schema."""
     schema = json_schema()
     yield "# Suite format\n"
-    yield "Drawn from the schema in `docs/schema/suite.schema.json`. What is required says so; the rest may be left out.\n"
+    yield "Drawn from the schema in `docs/schema/suite.schema.json`. Required keys say so; the rest may be absent.\n"
     yield from _record("A suite", schema)
     for name, part in schema.get("$defs", {}).items():
         if "properties" in part:
