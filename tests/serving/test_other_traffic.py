@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 from dataclasses import replace
-from http.client import HTTPConnection
 
 import pytest
 
@@ -28,13 +25,14 @@ SPECULATES = Script(pattern=(1, 3, 2), k=4)
 OURS = Tally(requests=2, tokens=40, drafts=8, drafted=32, accepted=30, accepted_at=(8, 8, 7, 7))
 
 
-def somebody_else(server: FakeServer) -> None:
-    """One request that is not ours, from another client."""
-    body = {"model": "smol", "messages": [{"role": "user", "content": "Hi."}], "max_tokens": 8}
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
-    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
-    connection.getresponse().read()
-    connection.close()
+def crowded(server: FakeServer) -> None:
+    """Have somebody else's request end with every one of ours."""
+
+    def somebody_else() -> None:
+        server.counters.requests += 1
+        server.counters.tokens += 5
+
+    server.after_reply = somebody_else
 
 
 @pytest.mark.parametrize(
@@ -57,12 +55,9 @@ def test_counters_are_ours_if_they_count_as_much_as_we_got(found: Tally | None, 
 
 def test_an_engine_sees_the_request_of_somebody_else(arms: Arms) -> None:
     engine, _, fast = arms()
-    ours, theirs = ask("q1"), threading.Thread(target=somebody_else, args=(fast,))
-    fast.together = 2
-    theirs.start()
+    crowded(fast)
 
-    (found,) = engine.generate([ours], Arm.CANDIDATE)
-    theirs.join(10)
+    (found,) = engine.generate([ask("q1")], Arm.CANDIDATE)
 
     assert found.told is not None
     assert (found.told.counts, found.told.foreign) == (None, 1)
@@ -70,12 +65,9 @@ def test_an_engine_sees_the_request_of_somebody_else(arms: Arms) -> None:
 
 def test_a_requests_own_metrics_are_free_of_other_traffic(arms: Arms) -> None:
     engine, _, fast = arms(replace(SPECULATES, per_request="detailed"))
-    theirs = threading.Thread(target=somebody_else, args=(fast,))
-    fast.together = 2
-    theirs.start()
+    crowded(fast)
 
     (found,) = engine.generate([ask("q1")], Arm.CANDIDATE)
-    theirs.join(10)
 
     assert found.rounds is not None
     assert found.told is not None
@@ -114,12 +106,7 @@ def test_with_other_traffic_acceptance_and_times_are_inconclusive_with_the_reaso
         {"metric": "exact_match", "limit": "==100%"},
     )
     with FakeServer() as plain, FakeServer(SPECULATES) as fast:
-
-        def crowd() -> None:
-            fast.counters.requests += 1
-            fast.counters.tokens += 5
-
-        fast.after_reply = crowd
+        crowded(fast)
         project.suite(*gates, engines=served(plain.url, fast.url), measure={"rounds": 1})
         result = project.run("--specgate", "suites")
 
