@@ -56,10 +56,14 @@ class Exchange:
 
 
 class Client:
-    """Keeps connections to all servers of an engine. ``headers`` go with every request."""
+    """Keeps connections to all servers of an engine.
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = dict(headers)
+    ``headers`` go with every request; ``secure`` is whether any of them is behind TLS, whose certificates take a moment
+    to load.
+    """
+
+    def __init__(self, headers: Mapping[str, str], *, secure: bool = True) -> None:
+        self._headers, self._secure = dict(headers), secure
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
@@ -69,7 +73,9 @@ class Client:
         self._session = aiohttp.ClientSession(
             headers=self._headers,
             # Made here, for the library's own was made when it was imported, before anybody named a certificate.
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=300, ssl=ssl.create_default_context()),
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=300, ssl=ssl.create_default_context() if self._secure else False
+            ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             read_bufsize=2**18,
             auto_decompress=False,

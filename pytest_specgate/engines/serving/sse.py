@@ -7,15 +7,14 @@ read that completed it. Comments (keep-alive) and fields other than ``data`` are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: What ends a stream in the OpenAI protocol.
 DONE = "[DONE]"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """The data of one event, and when its last byte was read (monotonic nanoseconds)."""
+class Event(NamedTuple):
+    """The data of one event, and when its last byte was read (monotonic nanoseconds); a tuple, for there are many."""
 
     t_ns: int
     data: str

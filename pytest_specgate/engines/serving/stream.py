@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_specgate.engines.serving.sse import DONE, Event
 
@@ -25,9 +25,11 @@ class BadStream(Exception):
         self.what = what
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """One event of an answer; ``total`` is the number of output tokens up to here where the server keeps telling it."""
+class Delta(NamedTuple):
+    """One event of an answer, a tuple, for there are many.
+
+    ``total`` is the number of output tokens up to here where the server keeps telling it.
+    """
 
     t_ns: int
     content: str = ""
@@ -91,7 +93,7 @@ class _Reader:
     submit_ns: int
     deltas: list[Delta] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
-    usage: Mapping[str, Any] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=dict)
     finish: str = ""
     stop: str | None = None
     done: bool = False
@@ -101,10 +103,11 @@ class _Reader:
         if problem := _error_of(data):
             raise BadStream(problem)
         usage, choices = data.pop("usage", None), data.pop("choices", None)
-        if isinstance(usage, Mapping):
-            self.usage = {**self.usage, **usage}
+        total = None
+        if isinstance(usage, dict):
+            self.usage.update(usage)
+            total = _whole(usage.get("completion_tokens"))
         self.said.update(data)
-        total = _whole(usage.get("completion_tokens")) if isinstance(usage, Mapping) else None
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._choose(event.t_ns, choice, total)
@@ -115,20 +118,14 @@ class _Reader:
             self.finish = finish
             stop = choice.get("stop_reason", choice.get("matched_stop"))
             self.stop = stop if isinstance(stop, str) else None
-        if isinstance(meta := choice.get("meta_info"), Mapping):
+        if isinstance(meta := choice.get("meta_info"), dict):
             self.said["meta_info"] = {**self.said.get("meta_info", {}), **meta}
         delta = choice.get("delta")
-        parts = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
+        parts = delta if isinstance(delta, dict) else {"content": choice.get("text")}
+        reasoning = _text(parts.get("reasoning_content")) or _text(parts.get("reasoning"))
+        tool, ids = _called(parts.get("tool_calls")), _ids(choice.get("token_ids"))
         self.deltas.append(
-            Delta(
-                t_ns,
-                content=_text(parts.get("content")),
-                reasoning=_text(parts.get("reasoning_content")) or _text(parts.get("reasoning")),
-                tool=_called(parts.get("tool_calls")),
-                ids=_ids(choice.get("token_ids")),
-                total=total,
-                last=isinstance(finish, str),
-            )
+            Delta(t_ns, _text(parts.get("content")), reasoning, tool, ids, total, isinstance(finish, str))
         )
 
     def answer(self) -> Answer:
@@ -157,11 +154,13 @@ def _object(text: str) -> dict[str, Any]:
 def _error_of(data: Mapping[str, Any]) -> str:
     """What an error event says; empty if it is none."""
     error = data.get("error")
-    if isinstance(error, Mapping):
+    if error is None and data.get("object") != "error":
+        return ""
+    if isinstance(error, dict):
         return quoted(str(error.get("message") or dict(error)))
     if error:
         return quoted(str(error))
-    return quoted(str(data.get("message", ""))) if data.get("object") == "error" else ""
+    return quoted(str(data.get("message", "")))
 
 
 def quoted(text: str) -> str:
@@ -179,13 +178,13 @@ def _whole(value: object) -> int | None:
 
 
 def _ids(value: object) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, list) and all(type(one) is int for one in value) else ()
+    return tuple(value) if isinstance(value, list) and {int}.issuperset(map(type, value)) else ()
 
 
 def _called(calls: object) -> str:
     """Names and arguments of tool calls, as they come in."""
     if not isinstance(calls, list):
         return ""
-    functions = [call.get("function") for call in calls if isinstance(call, Mapping)]
-    found = [f for f in functions if isinstance(f, Mapping)]
+    functions = [call.get("function") for call in calls if isinstance(call, dict)]
+    found = [f for f in functions if isinstance(f, dict)]
     return "".join(_text(f.get("name")) + _text(f.get("arguments")) for f in found)
