@@ -34,6 +34,8 @@ from pytest_specgate.suite.model import GateSpec
 
 #: What is allowed where nobody says otherwise; a slope is near zero, so that shares of it mean nothing.
 ALLOWED, ALLOWED_SLOPE = "5%", "0.02"
+#: All or nothing: these judge a run by itself, and compare with no other.
+WHOLE = frozenset({Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS})
 _WORST_FIRST = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.PASS)
 
 
@@ -146,8 +148,10 @@ def _gate(label: str, question: Question) -> Gate:
     name, _, statistic = label.partition(".")
     metric, given = METRICS[name], question.allowed or {}
     asked: dict[str, object] = {"metric": name, **({"statistic": statistic} if statistic else {})}
-    if metric.family is Family.EXACTNESS:
+    if metric.family in WHOLE:
         asked["limit"] = "==100%"
+    elif metric.family is Family.TASK:  # the candidate arm against the reference arm of the same run
+        asked["max_drop"] = given.get(label, given.get("", ALLOWED))
     else:
         usual = ALLOWED_SLOPE if metric.unit is Unit.SLOPE else given.get("", ALLOWED)
         allowed = given.get(label, given.get(name, usual))
@@ -228,7 +232,7 @@ def _values(gate: Gate, verdict: Verdict, stored: Stored, after: Samples) -> tup
 
 def _unpaired(gate: Gate, after: Samples, stored: Stored, context: gates.JudgeContext) -> Row:
     name, family = gate.spec.metric, gate.spec.info.family
-    if family in (Family.EXACTNESS, Family.MEMORY):
+    if family in WHOLE or family in (Family.MEMORY, Family.TASK):
         return _paired(gate, after, stored, context)
     before, now = values(stored.samples).get(name), values(after).get(name)
     if before is None or now is None:

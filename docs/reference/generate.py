@@ -24,6 +24,9 @@ UNITS = {
     Unit.RATE: "`20 tokens/s`",
     Unit.SCORE: "0 to 100",
     Unit.SLOPE: "share per doubling, `-0.02`",
+    Unit.REQUESTS: "requests, `8`",
+    Unit.WATTS: "watts",
+    Unit.JOULES: "joules",
 }
 BETTER = {Better.HIGHER: "more", Better.LOWER: "less", Better.NEITHER: "neither"}
 

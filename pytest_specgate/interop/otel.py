@@ -16,7 +16,15 @@ from pytest_specgate.interop import figures, outcomes, tags
 from pytest_specgate.metrics import METRICS, Unit
 
 #: Units as UCUM, which OpenTelemetry uses, writes them.
-_UNITS = {Unit.SECONDS: "s", Unit.BYTES: "By", Unit.RATE: "{token}/s", Unit.TOKENS: "{token}"}
+_UNITS = {
+    Unit.SECONDS: "s",
+    Unit.BYTES: "By",
+    Unit.RATE: "{token}/s",
+    Unit.TOKENS: "{token}",
+    Unit.REQUESTS: "{request}",
+    Unit.WATTS: "W",
+    Unit.JOULES: "J",
+}
 _SECONDS = 10.0
 
 

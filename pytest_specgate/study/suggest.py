@@ -31,6 +31,8 @@ from pytest_specgate.units import Allowance, Limit
 ALWAYS = ("speedup", "conditional_acceptance")
 LEAST_RUNS = 3
 _BY_POINTS = frozenset({Unit.FRACTION, Unit.SCORE, Unit.SLOPE})
+#: These judge a run by itself, so that runs say nothing of their limits.
+_BY_THEMSELVES = frozenset({Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS, Family.TASK})
 _ANY = Limit(None, None, "any")
 _WIDE = Allowance(0.9, 0.0, "90%")
 
@@ -119,7 +121,7 @@ def suggest(
 
 def _labels(case: Case) -> list[str]:
     """What the suite's gates ask for and what every suite should; in the order of the table."""
-    named = {gate.spec.label for gate in case.gates if gate.spec.info.family is not Family.EXACTNESS}
+    named = {gate.spec.label for gate in case.gates if gate.spec.info.family not in _BY_THEMSELVES}
     order = list(METRICS)
     return sorted({*named, *ALWAYS}, key=lambda label: (order.index(label.partition(".")[0]), label))
 

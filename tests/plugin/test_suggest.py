@@ -93,6 +93,14 @@ def test_what_cannot_be_proposed_is_said(project: Project) -> None:
     )
 
 
+def test_gates_that_judge_a_run_by_itself_are_left_as_they_are(project: Project) -> None:
+    project.suite(PASS, {"metric": "greedy_exactness", "limit": "==100%"})
+
+    gates = proposed(project.run("--specgate-suggest=3"))
+
+    assert [gate["metric"] for gate in gates] == ["speedup", "conditional_acceptance"]
+
+
 def test_cases_of_one_scenario_share_the_loosest_gate(project: Project) -> None:
     qa = {"category": "qa", "prompts": "prompts/p.jsonl", "sampling": [{"temperature": 0}, {"temperature": 0.7}]}
     project.suite(ACCEPTANCE, scenarios={"qa": qa})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,9 @@ import pytest
 
 from pytest_specgate import run
 from pytest_specgate.__main__ import main
-from pytest_specgate.records import Finding, Place
+from pytest_specgate.compare import Question, compare
+from pytest_specgate.metrics import METRICS
+from pytest_specgate.records import Finding, Outcome, Place
 from pytest_specgate.report import document
 from tests.unit.project import PROMPTS, SPEEDUP, write
 
@@ -166,6 +170,22 @@ def test_a_case_that_is_gone_leaves_the_answer_open_and_a_new_one_does_not(capsy
     assert "undecided tiny::more-t0-c1 (demo.specgate.yaml): one.json has no such case\n" in capsys.readouterr().out
     assert main(["compare", "one.json", "two.json"]) == 0
     assert "note: tiny::more-t0-c1 (demo.specgate.yaml) is new in two.json\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_can_be_asked_for(metric: str) -> None:
+    made = made_once()
+    found = compare(made, made, Question((metric,)))
+
+    ((row,),) = [case.rows for case in found.cases]
+    assert row.outcome is not Outcome.FAIL
+    assert row.reason
+
+
+@functools.cache
+def made_once() -> document.Report:
+    with tempfile.TemporaryDirectory() as folder:
+        return run(write(Path(folder), SPEEDUP))
 
 
 def test_no_shared_case_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
