@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Outcome, Verdict
-from pytest_specgate.report import numbers, prediction
+from pytest_specgate.report import prediction
 from pytest_specgate.report.advised import Checked, Wanted
 from pytest_specgate.report.evidence import Evidence
 from pytest_specgate.report.numbers import UNMEASURED
@@ -46,14 +46,7 @@ def _metric(name: str) -> Value:
 
 
 def _ratio(label: str) -> Value:
-    def found(one: Evidence) -> float | None:
-        if one.view.samples is None:
-            return None
-        rows = {row.label: row.ratio for row in numbers.arms(one.view.samples, {})}
-        ratio = rows.get(label)
-        return ratio.value if ratio else None
-
-    return found
+    return lambda one: one.ratios.get(label)
 
 
 def _kept(one: Evidence) -> float | None:

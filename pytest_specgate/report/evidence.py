@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pytest_specgate.metrics import METRICS, Family, Unit
 from pytest_specgate.records import Arm, Interval, Measurement, Outcome, Samples
@@ -27,7 +28,7 @@ class Evidence:
     where nothing is amiss. ``memory`` is candidate ÷ reference of the peaks, ``ttft`` of the medians,
     ``capacity`` of how many requests fit.
     ``context`` is the longest context, in tokens, up to which acceptance is not below break-even; None where it holds
-    everywhere, or cannot be told.
+    everywhere, or cannot be told. ``ratios`` are candidate ÷ reference, by what both arms have.
     """
 
     view: CaseView
@@ -40,6 +41,7 @@ class Evidence:
     wrong: str = ""
     unsteady: str = ""
     context: int | None = None
+    ratios: Mapping[str, float] = field(default_factory=dict)
     suggestion: Suggestion | None = None
 
 
@@ -62,6 +64,7 @@ def evidence(view: CaseView, wanted: Wanted) -> Evidence:
         capacity=samples.scalars.get("max_batch_ratio"),
         wrong=_wrong(view),
         unsteady=broken[0] if broken else "",
+        ratios={label: ratio.value for label, ratio in rows.items() if ratio},
         context=_context(taken, samples, wanted.min_speedup),
         suggestion=prediction.suggestion(samples, taken.costs),
     )

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Check, Outcome, Verdict
-from pytest_specgate.report.advised import Checked
+from pytest_specgate.report.advised import Advice, Checked
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.escape import one_line
 from pytest_specgate.report.numbers import UNMEASURED, arms, text
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
 from pytest_specgate.report.phrases import (
     advised,
+    explained,
     headline,
     looks_of,
     place_of,
@@ -78,7 +79,9 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _Section("", ("| outcome | gates |", "|---|---:|"), tuple(_count_rows(report)), "outcomes")
     open_ones = [verdict for verdict in ordered if verdict.outcome is not Outcome.PASS]
     if open_ones:
-        yield _Section("What did not pass", (), tuple(map(_reason, alike(open_ones))), "reasons")
+        by_verdict = {id(verdict): view for view in views for verdict in view.verdicts}
+        reasons = tuple(_reason(group, by_verdict.get(id(group[0]))) for group in alike(open_ones))
+        yield _Section("What did not pass", (), reasons, "reasons")
     head = ("| case | gate | measured | baseline | limit | verdict | looks |", "|---|---|---|---|---|---|---|")
     yield _Section("Gates", head, tuple(map(_gate_row, ordered)), "gates")
     head = ("| case | quantity | reference | candidate | candidate ÷ reference |", "|---|---|---|---|---|")
@@ -97,7 +100,10 @@ def _sections(report: Report) -> Iterator[_Section]:
 def _advice(report: Report) -> Iterator[_Section]:
     """Whether to adopt each engine, at which price, and the check list."""
     whole = [one for one in report.advice if not one.scenario]
-    rows = (f"- {said(line, 600)}\n{_nested(because)}" for line, because in advised(report.advice))
+    rows = (
+        f"- {said(line, 600)}\n{_nested([*because, *_reserves(one)])}"
+        for one, (line, because) in zip(whole, advised(report.advice))
+    )
     if whole:
         yield _Section("Adopt speculation?", (), tuple(row.rstrip() for row in rows), "engines")
     head = ("| engine | part | metric | method | expected | measured | reading |", "|---|---|---|---|---|---|---|")
@@ -108,6 +114,14 @@ def _advice(report: Report) -> Iterator[_Section]:
 
 def _checked(row: Checked) -> str:
     return " | ".join(map(said, (row.part, row.metric, row.method, row.expected, row.measured, row.reading)))
+
+
+def _reserves(one: Advice) -> Iterator[str]:
+    """What the advice does not cover, and when to measure again."""
+    if one.limits:
+        yield f"limits: {'; '.join(one.limits)}"
+    if one.again:
+        yield f"again: {'; '.join(one.again)}"
 
 
 def _nested(because: Sequence[str]) -> str:
@@ -152,12 +166,14 @@ def _label(verdict: Verdict) -> str:
     return f"{_SIGNS[verdict.outcome]} {verdict.outcome.value}{softened}"
 
 
-def _reason(group: Sequence[Verdict]) -> str:
-    """One sentence for all verdicts that it explains."""
+def _reason(group: Sequence[Verdict], view: CaseView | None) -> str:
+    """One sentence for all verdicts that it explains, and what a changed speed of the first is made of."""
     verdict, *others = group
     line = f"- **{_label(verdict)}** {code(verdict.gate)} on {code(verdict.case)}"
     line += f" and {len(others)} more: " if others else ": "
     line += said(verdict.reason, 600)
+    if view is not None and (made_of := explained(verdict, view)):
+        line += f". {said(made_of, 600)}"
     if verdict.softened:
         line += f" ({said(verdict.softened)})"
     if verdict.advice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_specgate.metrics import METRICS, Family
 from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Verdict
 from pytest_specgate.report.advised import Advice
 from pytest_specgate.report.document import Report
@@ -63,6 +64,15 @@ def since(view: CaseView) -> list[str]:
     if view.baseline is None or view.measurement is None:
         return []
     return history(view.baseline, view.measurement, view.samples)
+
+
+def explained(verdict: Verdict, view: CaseView) -> str:
+    """What a changed speed is made of, for a verdict on speed or against the baseline; else empty."""
+    speed = verdict.metric in METRICS and METRICS[verdict.metric].family is Family.SPEEDUP
+    compares = any(check.kind != "limit" for check in verdict.checks)
+    if view.baseline is None or view.measurement is None or view.samples is None or not (speed or compares):
+        return ""
+    return explanation(view.baseline, view.samples, view.measurement.costs)
 
 
 def history(before: Compared, taken: Measurement, now: Samples | None) -> list[str]:

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from pytest_specgate.records import Arm, Interval, MemoryReading, Verdict
+from pytest_specgate.records import (
+    Arm,
+    Check,
+    Chunk,
+    Costs,
+    Finding,
+    Forwards,
+    Interval,
+    Measurement,
+    MemoryReading,
+    Outcome,
+    Pair,
+    Place,
+    PromptSamples,
+    Round,
+    Stored,
+    Trace,
+    Verdict,
+)
+from pytest_specgate.report.advice import advise
+from pytest_specgate.report.advised import Wanted
 from pytest_specgate.report.document import Report
+from pytest_specgate.report.since import compared
 from pytest_specgate.runner import run
+from pytest_specgate.samples import reduce
 
 HOSTILE = "<script>alert(1)</script> | `x` [a](http://evil.example) @all ![i](x) \x1b[31m\u202e\x00 </style> &lt; $$"
 
@@ -47,6 +70,68 @@ def measured(folder: Path, prompts: int = 6) -> Report:
     path = folder / "demo.specgate.yaml"
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in _SUITE.items()))
     return run(path, baselines=folder / "baselines")
+
+
+def fixed() -> Report:
+    """A run whose every number is known: 1.50x where 1.73x was, for the draft forward takes 3.4 ms and not 2.1."""
+    taken = Measurement(
+        case="pair::qa-t0-c1",
+        engine_kind="native",
+        place=Place("cpu", 1, "float32"),
+        workload={"prompts": "f00d"},
+        subject={"torch": "2.13"},
+        pairs=tuple(_pair(f"q{n}", turn) for turn in range(2) for n in range(1, 5)),
+        greedy=True,
+        memory={Arm.REFERENCE: MemoryReading(host_rss=2**30), Arm.CANDIDATE: MemoryReading(host_rss=2**30 + 2**27)},
+        findings=(Finding("load", True, "1 of 2 cores"),),
+        costs=_costs(0.0034),
+    )
+    now = reduce(taken, ())
+    faster = replace(now, prompts=tuple(_faster(prompt) for prompt in now.prompts))
+    stored = Stored(taken.place, taken.workload, {"torch": "2.11"}, "2030-01-31", faster, costs=_costs(0.0021))
+    check = Check("max_drop", "5%", Outcome.FAIL, "dropped by 13.0%", Interval(0.87, 0.868, 0.872))
+    verdicts = (
+        Verdict(
+            "speedup", "speedup", taken.case, Outcome.FAIL, "speedup fell by 13.0% [12.8%, 13.2%], allowed is 5%",
+            "look at the draft's cost", Interval(1.502, 1.499, 1.505), exact(1.726), (check,),
+            location="s.specgate.yaml:9:5",
+        ),
+        Verdict(
+            "exact_match", "exact_match", taken.case, Outcome.PASS, "all agree", "", exact(1.0),
+            location="s.specgate.yaml:10:5",
+        ),
+    )  # fmt: skip
+    report = Report(
+        schema=1, version="0.0", created="2030-02-01T00:00:00+00:00", exit_status=1, verdicts=verdicts,
+        measurements={"s.specgate.yaml": (taken,)}, baselines={"s.specgate.yaml": (compared(taken.case, stored),)},
+        wanted={"s.specgate.yaml": Wanted(price=2.5)},
+    )  # fmt: skip
+    return advise(report)
+
+
+def _pair(prompt: str, turn: int) -> Pair:
+    """Twelve tokens: 20 ms each by the target alone, and four rounds of three, 40 ms each, with speculation."""
+    ids, jitter = tuple(range(10, 22)), 1 + 0.001 * ((int(prompt[1:]) + turn) % 3)
+    ticks = [round(20e6 * n * jitter) for n in range(1, 13)]
+    one = Trace(prompt, Arm.REFERENCE, ids, "It is so.", 30, 0, tuple(Chunk(t, 1) for t in ticks), "length")
+    rounds = tuple(Round(4, 3, 2, 3, 40_000_000 * n) for n in range(1, 5))
+    other = replace(one, arm=Arm.CANDIDATE, rounds=rounds, chunks=tuple(Chunk(r.t_ns, r.emitted) for r in rounds))
+    return Pair(prompt, prompt, turn, "AB", one, other)
+
+
+def _costs(draft: float) -> Costs:
+    target = tuple(Forwards(width, (0.019 + 0.0005 * (width - 1),) * 6) for width in (1, 5, 9))
+    return Costs(target, Forwards(1, (draft,) * 6), 4, 1, 36)
+
+
+def _faster(prompt: PromptSamples) -> PromptSamples:
+    """The same prompt when a round took 5.2 ms less: four draft forwards of 1.3 ms each."""
+    series = dict(prompt.series)
+    share = 34.8 / 40
+    series["tpot"] = tuple(value * share for value in series["tpot"])
+    for name in ("speedup", "decode_speedup"):
+        series[name] = tuple(value - math.log(share) for value in series[name])
+    return replace(prompt, series=series)
 
 
 def times(report: Report, cases: int) -> Report:
