@@ -47,8 +47,11 @@ class DraftModel:
         self._lengths = tuple(len(row.tokens) for row in rows)
         if not max(self._limits):
             return nothing(len(rows), self._network.device)
-        chooser = Chooser(rows, self._network.device)
-        return continued(self._network, chooser, self._catch_up(rows), self._lengths, self._limits)
+        return continued(self._network, self._chooser(rows), self._catch_up(rows), self._lengths, self._limits)
+
+    def _chooser(self, rows: Sequence[Row]) -> Chooser:
+        """What makes tokens of scores: a draft that chooses otherwise than its job says exchanges it."""
+        return Chooser(rows, self._network.device)
 
     def _allowed(self, row: Row, limit: int) -> int:
         """How many of ``limit`` drafts the context has room for; the last one is not read."""
