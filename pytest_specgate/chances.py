@@ -106,7 +106,8 @@ class Drawn:
     ``bonus`` marks the tokens that follow a block of drafts kept whole, and is empty where rounds are not known;
     ``places`` is None there, and where no draft was asked.
     ``outside`` are the tokens that the request forbids, ``repeated`` the prompts that got the same text again in
-    another round though the target gives that next to no chance.
+    another round though the target gives that next to no chance. ``misquoted`` are tokens of which the engine tells
+    another log-probability than the target gives them.
     """
 
     scores: Mapping[str, Series]
@@ -115,6 +116,7 @@ class Drawn:
     outside: tuple[Spot, ...] = ()
     repeated: tuple[str, ...] = ()
     places: Places | None = None
+    misquoted: tuple[Spot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ def trace_problems(trace: Trace) -> tuple[str, ...]:
     """Every identity that the trace breaks, in words; empty for a valid trace.
 
     The identities: ``0 <= accepted <= tested <= drafted`` · ``tested <= accepted + 1`` · ``accepted + 1 - cut ==
-    emitted`` with ``cut > 0`` in the last round only · ``prefill + Σ emitted == output tokens`` · chunks add up to the
-    output · times never decrease · something was generated.
+    emitted`` with ``cut > 0`` in the last round only · ``prefill + Σ emitted == output tokens`` · chunks (and
+    log-probabilities, if told) add up to the output · times never decrease · something was generated.
     """
     problems = []
     if not trace.output_tokens:
@@ -25,6 +25,8 @@ def trace_problems(trace: Trace) -> tuple[str, ...]:
     times = (trace.submit_ns, *(chunk.t_ns for chunk in trace.chunks))
     if any(later < earlier for earlier, later in pairwise(times)):
         problems.append("chunk times decrease")
+    if trace.logprobs is not None and len(trace.logprobs) != trace.output_tokens:
+        problems.append(f"log-probabilities of {len(trace.logprobs)} tokens, the output has {trace.output_tokens}")
     if trace.rounds is not None:
         problems.extend(_round_problems(trace, trace.rounds))
     return tuple(problems)

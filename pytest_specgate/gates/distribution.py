@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pytest_specgate.chances import Drawn, Draws, Places, Series
+from pytest_specgate.chances import Drawn, Draws, Places, Series, Spot
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.parts import unmeasured
 from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
@@ -25,6 +25,8 @@ from pytest_specgate.suite.cases import Gate
 MARGIN = 0.005
 #: Every mean deviation must clearly be below this for a pass.
 CLEAR = 0.010
+#: A larger part of the tokens than this with a wrong log-probability is no matter of rounding.
+MISQUOTED = 0.01
 #: Standard errors that a clear deviation stays below: wrong once in 20 times for one that lies right at the limit.
 SURE = 1.645
 #: Standard errors beyond which a part is called wrong once the whole is known to be.
@@ -106,17 +108,28 @@ def _proof(found: Draws) -> str:
     if drawn.repeated:
         said = f"{len(drawn.repeated)} prompts get the same text again in another round, as if seeds were not honoured"
         return f"{said} (first: {drawn.repeated[0]})"
-    if not drawn.outside:
+    allowed = found.max_tv is not None and exact_limits(len(drawn.outside), drawn.tokens)[0] <= found.max_tv
+    if drawn.outside and not allowed:
+        return _forbidden(drawn)
+    # Where the reference arm's are wrong too, the engine means something else by a log-probability.
+    return _wrong_quotes(drawn) if not _wrong_quotes(found.reference) else ""
+
+
+def _wrong_quotes(drawn: Drawn) -> str:
+    """What is wrong with the log-probabilities that the engine tells; empty if nothing is, or if it tells none."""
+    if len(drawn.misquoted) <= MISQUOTED * drawn.tokens:
         return ""
-    if found.max_tv is not None and exact_limits(len(drawn.outside), drawn.tokens)[0] <= found.max_tv:
-        return ""
-    return _forbidden(drawn)
+    told = f"{len(drawn.misquoted)} of {drawn.tokens} tokens are told"
+    return f"{told} with another log-probability than the target gives: first {_at(drawn.misquoted[0])}"
 
 
 def _forbidden(drawn: Drawn) -> str:
-    spot = drawn.outside[0]
-    where = f"{spot.prompt}, round {spot.round + 1}, output token {spot.position + 1} (id {spot.token})"
-    return f"{len(drawn.outside)} of {drawn.tokens} tokens are such as the request forbids: first {where}"
+    first = _at(drawn.outside[0])
+    return f"{len(drawn.outside)} of {drawn.tokens} tokens are such as the request forbids: first {first}"
+
+
+def _at(spot: Spot) -> str:
+    return f"{spot.prompt}, round {spot.round + 1}, output token {spot.position + 1} (id {spot.token})"
 
 
 def _evidence(drawn: Drawn, bets: Stake) -> str:

@@ -21,6 +21,8 @@ from pytest_specgate.samples.choices import until_end
 
 #: A text that comes again against these odds was not drawn again.
 REPEATED = 1e-9
+#: A log-probability that an engine tells may be off by so much: 16 bits move a rare token's by less.
+QUOTED = 0.5
 
 _Scored = Mapping[tuple[str, tuple[int, ...]], Chances]
 #: Deviations and variances.
@@ -41,6 +43,7 @@ def _drawn(measurement: Measurement, arm: Arm, scored: _Scored) -> Drawn:
     outside: list[Spot] = []
     bonus: list[bool] = []
     places: list[Places | None] = []
+    misquoted: list[Spot] = []
     tokens = 0
     for pair in measurement.pairs:
         trace = trace_of(pair, arm)
@@ -51,11 +54,20 @@ def _drawn(measurement: Measurement, arm: Arm, scored: _Scored) -> Drawn:
         bonus += _bonus(trace)[:end]
         places.append(_places(trace, found))
         outside += [Spot(pair.prompt, pair.round, at, trace.token_ids[at]) for at in found.outside if at < end]
+        wrong = _misquoted(trace, found, end)
+        misquoted += [Spot(pair.prompt, pair.round, at, trace.token_ids[at]) for at in wrong]
     series = {name: _series(columns) for name, columns in parts.items()}
     complete = {name: one for name, one in series.items() if len(one.deviations) == tokens}
     marks = tuple(bonus) if len(bonus) == tokens else ()
     repeated = _repeated(measurement.pairs, arm, scored)
-    return Drawn(complete, tokens, marks, tuple(outside), repeated, _sum(places))
+    return Drawn(complete, tokens, marks, tuple(outside), repeated, _sum(places), tuple(misquoted))
+
+
+def _misquoted(trace: Trace, found: Chances, end: int) -> list[int]:
+    """Output tokens of which the engine tells a log-probability that the target does not give them."""
+    told = (trace.logprobs or ())[:end]
+    known = [(at, quoted, chance) for at, (quoted, chance) in enumerate(zip(told, found.chance)) if chance > 0]
+    return [at for at, quoted, chance in known if not abs(quoted - math.log(chance)) <= QUOTED]
 
 
 def _bonus(trace: Trace) -> list[bool]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from pytest_specgate.decoding.cache import SlotLayer, Span
-from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.stepwise import continued
@@ -104,14 +103,12 @@ class TrimmedTooFar(DraftModel):
         self._behind[slot] = 0
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
-        limits = [self._allowed(row, limit) for row, limit in zip(rows, limits)]
-        self._steps = max(limits)
+        self._limits = tuple(self._allowed(row, limit) for row, limit in zip(rows, limits))
         self._lengths = tuple(len(row.tokens) for row in rows)
-        if not self._steps:
+        if not max(self._limits):
             return nothing(len(rows), self._network.device)
         begins = tuple(length - behind for length, behind in zip(self._lengths, self._behind))
-        chooser = Chooser(rows, self._network.device)
-        return continued(self._network, chooser, self._catch_up(rows), begins, limits)
+        return continued(self._network, self._chooser(rows), self._catch_up(rows), begins, self._limits)
 
     def _catch_up(self, rows: Sequence[Row]) -> Tensor:
         lacking = [row.tokens[held:] for row, held in zip(rows, self._held)]
@@ -123,8 +120,8 @@ class TrimmedTooFar(DraftModel):
 
     def settle(self, accepted: Sequence[int]) -> None:
         super().settle(accepted)
-        for slot, kept in enumerate(accepted):
-            if kept < self._steps:
+        for slot, (kept, limit) in enumerate(zip(accepted, self._limits)):
+            if kept < limit:
                 self._behind[slot] = min(self._behind[slot] + 2, self._held[slot] - 1)
 
     def move(self, source: int, target: int) -> None:

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.choice import Chooser, drawn
-from pytest_specgate.decoding.drafters.base import Draft, nothing
+from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
-from pytest_specgate.decoding.drafters.stepwise import continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.processors import Processor, Temperature
@@ -100,6 +99,33 @@ class OwnSample(Pieces):
         return Judgement(own, same.long().cumprod(dim=1).sum(dim=1))
 
 
+class Quoting(ExactVerifier):
+    """Tells the log-probability of every token that it hands out; ``quoted`` maps a request's number to them."""
+
+    def __init__(self) -> None:
+        self.quoted: dict[int, list[float]] = {}
+
+    def judge(self, scores: Tensor, draft: Draft, rows: Sequence[Row]) -> Judgement:
+        verdict = super().judge(scores, draft, rows)
+        shaped = Chooser(rows, scores.device).shaped(scores, draft.tokens)
+        logs = shaped.log_softmax(dim=-1).gather(-1, verdict.tokens[..., None])[..., 0]
+        for row, own, accepted in zip(rows, logs.tolist(), verdict.accepted.tolist()):
+            before = self.quoted.get(row.number, []) if row.output else []
+            self.quoted[row.number] = [*before, *self.tell(own, accepted)]
+        return verdict
+
+    def tell(self, logs: Sequence[float], accepted: int) -> list[float]:
+        """What is told of a block's tokens: those that were accepted, and the one that follows."""
+        return list(logs[: accepted + 1])
+
+
+class CertainOfDrafts(Quoting):
+    """Has no logits of accepted drafts at hand, and tells 0: a chance of one."""
+
+    def tell(self, logs: Sequence[float], accepted: int) -> list[float]:
+        return [*([0.0] * accepted), logs[accepted]]
+
+
 # --- drafting ---
 
 
@@ -114,22 +140,15 @@ class _Best(Chooser):
 class BestSaidToBeDrawn(DraftModel):
     """Drafts the best token each time, and declares the softmax as q."""
 
-    certain = False
-
-    def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
-        limits = [self._allowed(row, limit) for row, limit in zip(rows, limits)]
-        self._steps, self._lengths = max(limits), tuple(len(row.tokens) for row in rows)
-        if not self._steps:
-            return nothing(len(rows), self._network.device)
-        chooser = _Best(rows, self._network.device)
-        made = continued(self._network, chooser, self._catch_up(rows), self._lengths, limits)
-        return replace(made, odds=None) if self.certain else made
+    def _chooser(self, rows: Sequence[Row]) -> Chooser:
+        return _Best(rows, self._network.device)
 
 
 class BestAndCertain(BestSaidToBeDrawn):
     """Drafts the best token each time, and says that it was certain to: lossless, and seldom kept."""
 
-    certain = True
+    def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
+        return replace(super().propose(rows, limits), odds=None)
 
 
 class Hotter(DraftModel):
@@ -190,6 +209,7 @@ class RanksDisagree(Ranks):
 
 
 _RANKS = Parts(target=Ranks)
+_QUOTING = Parts(verifier=Quoting)
 
 ENTRIES = (
     Entry(
@@ -215,6 +235,16 @@ ENTRIES = (
         FIT,
         Parts(verifier=OnlyBest),
         setting=DRAWN,
+    ),
+    Entry(
+        "V15",
+        "log-probabilities are 0 for every token",
+        "accepted drafts are told with a log-probability of 0",
+        FIT,
+        Parts(verifier=CertainOfDrafts),
+        setting=DRAWN,
+        right=_QUOTING,
+        right_name="quoting",
     ),
     Entry(
         "V16",

@@ -83,6 +83,8 @@ class Zoo(NativeEngine):
         self.requests += len(requests)
         traces = super().generate(requests, arm)
         self.tokens += sum(trace.output_tokens for trace in traces)
+        if quoted := getattr(self._decoders[arm]._verifier, "quoted", None):
+            traces = [replace(t, logprobs=tuple(quoted[n][: t.output_tokens])) for n, t in enumerate(traces)]
         if arm is Arm.REFERENCE or self._context.spec.candidate is None:
             return traces
         return [self._parts.told(trace, self._context.spec.candidate.num_draft_tokens) for trace in traces]

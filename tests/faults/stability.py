@@ -7,6 +7,9 @@ from dataclasses import replace
 from threading import Barrier, Thread
 from types import MappingProxyType
 
+from torch import Tensor
+
+from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
@@ -21,10 +24,15 @@ ANY = tuple(str(gate["metric"]) for gate in GREEDY)
 
 
 class Exact(Network):
-    """Its cache ends where the window does."""
+    """Its cache ends where the window does, and a write past that end is an error, as on a device."""
 
     def reserve(self, slots: int, capacity: int) -> None:
         super().reserve(slots, min(capacity, models.CONTEXT))
+
+    def forward(self, tokens: Tensor, span: Span, keep: int = 0) -> Tensor:
+        if span.length > models.CONTEXT:
+            raise IndexError(f"place {span.length} of a cache of {models.CONTEXT}")
+        return super().forward(tokens, span, keep)
 
 
 class LooksPast(DraftModel):

@@ -258,3 +258,25 @@ def test_candidate_and_control_share_the_budget_and_more_rounds_tell_more() -> N
     assert statistical(FIT, greedy=False) == 2
     assert by_rounds(FIT, greedy=False)
 
+
+
+# --- log-probabilities that the engine tells --------------------------------------------------------------------------
+
+WRONG = tuple(Spot("p3", 1, 4, 17) for _ in range(300))
+
+
+def test_wrong_log_probabilities_fail() -> None:
+    said = judged(replace(SOUND, misquoted=WRONG))
+    assert said.outcome is Outcome.FAIL
+    assert said.reason == (
+        "distribution fit: 300 of 20000 tokens are told with another log-probability than the target gives: "
+        "first p3, round 2, output token 5 (id 17)"
+    )
+
+
+def test_an_engine_that_means_something_else_by_them_is_not_blamed() -> None:
+    assert judged(replace(SOUND, misquoted=WRONG), replace(PLAIN, misquoted=WRONG)).outcome is Outcome.PASS
+
+
+def test_a_few_are_rounding() -> None:
+    assert judged(replace(SOUND, misquoted=WRONG[:200])).outcome is Outcome.PASS
