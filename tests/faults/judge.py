@@ -62,30 +62,32 @@ class Bench:
         home = self._folder / entry.right_name / entry.setting.name / str(seed)
         if version == "updated":
             home = home / entry.id
-        if home not in self._recorded:
+        if home not in self._recorded and any({"max_drop", "max_rise"} & gate.keys() for gate in entry.setting.gates):
             self._record(entry, seed, "right", home)
             if version == "updated":
                 self._record(entry, seed, version, home)
-            self._recorded.add(home)
-        return self._judge(entry, seed, version, Settings(home / "baselines"), home)
+        self._recorded.add(home)
+        return self._judge(self._session(entry, seed, version, Settings(home / "baselines"), home))
 
     def _record(self, entry: Entry, seed: int, version: str, home: Path) -> None:
-        self._judge(entry, seed, version, Settings(home / "baselines", update=True, accept_loss=True), home)
+        """Make the version the baseline, as a person would who accepts what it loses."""
+        settings = Settings(home / "baselines", update=True, accept_loss=True)
+        session = self._session(entry, seed, version, settings, home)
+        self._judge(session)
+        refused = [change.refused for change in update_baselines(session, frozenset()) if change.refused]
+        assert not refused, refused
 
-    def _judge(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> Seen:
+    def _session(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> SuiteSession:
         options = {"entry": entry.id, "version": version, "seed": seed}
         chosen = {"faulty": entry.wrong_setting, "pardoned": entry.pardon}.get(version)
         path = (chosen or entry.setting).write(home, self._folder / "models", options)
-        suite = load_suite(path, path.parent)
-        session = SuiteSession(suite, "zoo", settings)
+        return SuiteSession(load_suite(path, path.parent), "zoo", settings)
+
+    def _judge(self, session: SuiteSession) -> Seen:
         try:
-            seen = self._asked(session)
-            if settings.update:
-                refused = [change.refused for change in update_baselines(session, frozenset()) if change.refused]
-                assert not refused, refused
+            return self._asked(session)
         finally:
             session.close()
-        return seen
 
     @staticmethod
     def _asked(session: SuiteSession) -> Seen:
