@@ -43,16 +43,18 @@ def _viewport() -> Markup:
 
 
 def _happened(found: Sequence[Trend], hide: Callable[[str], str]) -> Iterator[Markup]:
-    """A paragraph for each thing that happened; what belongs to it stands below."""
-    for trend in found:
-        items: list[Markup] = []
-        for kind, sentence in told(trend):
-            if kind:
-                items.append(tag("li", tag("b", kind), f" {hide(sentence)}"))
-            elif items:
-                items[-1] = joined([items[-1], tag("li", tag("small", hide(sentence)))])
-        if items:
-            yield tag("ul", *items)
+    """An entry for each thing that happened; what belongs to it stands below."""
+    entries: list[tuple[list[str], list[Markup]]] = []
+    for kind, sentence in (one for trend in found for one in told(trend)):
+        if kind:
+            entries.append(([kind, hide(sentence)], []))
+        elif entries:
+            entries[-1][1].append(tag("li", tag("small", hide(sentence))))
+    items = (
+        tag("li", tag("b", kind), f" {sentence}", *([tag("ul", *below)] if below else []))
+        for (kind, sentence), below in entries
+    )
+    yield tag("ul", *items)
 
 
 def _levels(found: Sequence[Trend], hide: Callable[[str], str]) -> Markup:

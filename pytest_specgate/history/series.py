@@ -36,8 +36,9 @@ class Point:
 class Series:
     """One number of one case over the runs of one place and workload.
 
-    ``label`` is the metric, or a gate on another of its statistics. ``other_workloads`` counts runs of the case that
-    were asked something else, ``broken`` those left out for a broken environment rule.
+    ``label`` is the metric, or a gate on another of its statistics. ``relative`` says that changes are told as factors;
+    shares, slopes and scores change by points. ``other_workloads`` counts runs of the case that were asked something
+    else, ``broken`` those left out for a broken environment rule.
     """
 
     suite: str
@@ -45,6 +46,7 @@ class Series:
     place: str
     label: str
     points: tuple[Point, ...]
+    relative: bool
     other_workloads: int = 0
     broken: int = 0
 
@@ -52,11 +54,6 @@ class Series:
     def metric(self) -> Metric:
         """The metric's definition."""
         return METRICS[self.label.partition(".")[0]]
-
-    @property
-    def relative(self) -> bool:
-        """Whether changes are told as factors; shares and scores change by points."""
-        return self.metric.unit not in _BY_POINTS and all(point.value > 0 for point in self.points)
 
     def scaled(self, value: float) -> float:
         """The value on the scale on which noise is even: its logarithm where changes are factors."""
@@ -116,7 +113,8 @@ def _of_case(key: tuple[str, str, str], taken: Sequence[tuple[RunLine, CaseLine]
         kept = [(run, case) for run, case in valued if not (timed and case.broken)]
         if valued:
             points = tuple(Point(run, case, case.values[label]) for run, case in kept)
-            yield Series(*key, label, points, len(taken) - len(same), len(valued) - len(kept))
+            relative = METRICS[label.partition(".")[0]].unit not in _BY_POINTS and all(one.value > 0 for one in points)
+            yield Series(*key, label, points, relative, len(taken) - len(same), len(valued) - len(kept))
 
 
 def _labels(cases: Iterable[CaseLine], choice: Choice) -> list[str]:
