@@ -42,6 +42,7 @@ class Capability(str, Enum):
     LOGITS = "logits"
     STREAMING = "streaming"
     TOKENS = "tokens"
+    ARRIVALS = "arrivals"
 
 
 # --- into an engine ---------------------------------------------------------------------------------------------
@@ -102,7 +103,8 @@ class Request:
     """One generation to run. ``prompt`` names the turn (``chat-01/2``) and is the unit of pairing.
 
     ``token_ids`` are the whole prompt, in place of messages (:attr:`Capability.TOKENS`). ``stop_ids`` end the text as
-    its end-of-text tokens do, and stay in force under ``ignore_eos``.
+    its end-of-text tokens do, and stay in force under ``ignore_eos``. ``after`` is when it comes, in seconds from the
+    call that hands it over (:attr:`Capability.ARRIVALS`; else it is 0).
     """
 
     prompt: str
@@ -113,6 +115,7 @@ class Request:
     ignore_eos: bool = False
     token_ids: tuple[int, ...] | None = None
     stop_ids: tuple[int, ...] = ()
+    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,9 @@ _WORD_SECONDS = 2.0
 class OpenAIEngine:
     """The engine protocol over two servers."""
 
-    capabilities: frozenset[Capability] = frozenset({Capability.BATCH, Capability.SEEDS, Capability.STREAMING})
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.ARRIVALS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING}
+    )
 
     def __init__(self, context: EngineContext) -> None:
         if context.spec.server is None:
@@ -125,7 +127,7 @@ class OpenAIEngine:
     # --- work --------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """Return one trace per request, all sent at once. Raises EngineError."""
+        """Return one trace per request, all sent at once, or each when it comes. Raises EngineError."""
         from pytest_specgate.engines.serving.traces import drafted, traces
 
         server = self._server(arm)
@@ -144,7 +146,9 @@ class OpenAIEngine:
         loop, client = self._connected()
         url, spec = server.url + wire.PATHS[self._spec.endpoint], self._spec
         bodies = [wire.encode(request, spec, server.model, server.dialect) for request in requests]
-        posts = [Post(url, body, r.max_tokens, spec.timeout, server.model) for body, r in zip(bodies, requests)]
+        posts = [
+            Post(url, body, r.max_tokens, spec.timeout, server.model, r.after) for body, r in zip(bodies, requests)
+        ]
         before = loop.run(counters.look(client, server.url, server.dialect))
         exchanges = loop.run(client.ask(posts))
         heard = [hear(request, exchange, self._tokens_of) for request, exchange in zip(requests, exchanges)]

@@ -32,7 +32,7 @@ def apart_round(engine: Engine, dialogue: Dialogue, number: int, begin: Callable
     found: dict[Arm, list[Asked]] = {}
     for arm in arms_in(in_order):
         begin(arm)
-        found[arm] = _all_prompts(engine, dialogue, arm)
+        found[arm] = _all_prompts(engine, dialogue, arm, number)
     pairs = zip(found[Arm.REFERENCE], found[Arm.CANDIDATE])
     return [
         Pair(reference.prompt, conversation.id, number, in_order, reference, candidate)
@@ -40,12 +40,12 @@ def apart_round(engine: Engine, dialogue: Dialogue, number: int, begin: Callable
     ]
 
 
-def _all_prompts(engine: Engine, dialogue: Dialogue, arm: Arm) -> list[Asked]:
+def _all_prompts(engine: Engine, dialogue: Dialogue, arm: Arm, number: int) -> list[Asked]:
     found: list[Asked] = []
     for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
         for turn in range(max(len(conversation.turns) for conversation in block)):
             talking = [conversation for conversation in block if turn < len(conversation.turns)]
-            requests = [dialogue.request(conversation, turn) for conversation in talking]
+            requests = dialogue.requests(talking, turn, number)
             traces = ask(engine, dialogue.case.engine, requests, arm)
             if arm is Arm.REFERENCE:
                 for trace in traces:

@@ -11,8 +11,10 @@ and the round's number, so that a round tells something new and yet gives the sa
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_specgate.measure.schedule import arrivals
 from pytest_specgate.records import Message, Request, Sampling, Trace
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import Conversation
@@ -41,6 +43,15 @@ class Dialogue:
             stop=spec.stop,
             ignore_eos=spec.ignore_eos,
         )
+
+    def requests(self, talking: Sequence[Conversation], turn: int, round_number: int = 0) -> list[Request]:
+        """The requests of a block, each with the time at which it comes where the scenario has a load."""
+        found = [self.request(conversation, turn, round_number) for conversation in talking]
+        load = self.case.scenario.spec.load
+        if load is None:
+            return found
+        times = arrivals(load, len(found), round_number, turn)
+        return [replace(request, after=after) for request, after in zip(found, times)]
 
     def remember(self, trace: Trace) -> None:
         """Keep the reference arm's first answer to a turn."""

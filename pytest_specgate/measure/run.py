@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.engines.base import Engine, Foresees
+from pytest_specgate.errors import EngineError
 from pytest_specgate.measure.apart import apart_round, started_by
 from pytest_specgate.measure.asking import ask
 from pytest_specgate.measure.dialogue import Dialogue
@@ -20,7 +21,7 @@ from pytest_specgate.measure.environment import FRESH_STARTS, examine, notes
 from pytest_specgate.measure.monitor import Monitor
 from pytest_specgate.measure.readings import Observed, gpu_use
 from pytest_specgate.measure.schedule import arms_in, blocks, order
-from pytest_specgate.records import Arm, Bias, Finding, GpuUse, Measurement, Pair, Request, Sampling, Trace
+from pytest_specgate.records import Arm, Bias, Capability, Finding, GpuUse, Measurement, Pair, Request, Sampling, Trace
 from pytest_specgate.stats.looks import LEAST_FRESH_STARTS, Looks
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import prompts_hash
@@ -28,6 +29,8 @@ from pytest_specgate.suite.prompts import prompts_hash
 #: Warm-up goes on until a call is within this factor of the fastest so far, or the patience is used up.
 SETTLED = 1.25
 WARMUP_PATIENCE = 6
+#: Requests at once that warm up a case whose requests come by the clock.
+WARM_LOAD = 4
 _Seen = tuple[tuple[Finding, ...], tuple[GpuUse, ...]]
 #: Settings of a request that reshape scores, as the workload lists them.
 _MORE = (
@@ -59,6 +62,7 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     The engine must be started. Raises EngineError (OutOfMemory among them) from the engine.
     """
     engine.check(case.concurrency, case.sampling.greedy)
+    _refuse_load(engine, case)
     if isinstance(engine, Foresees):
         dialogue = Dialogue(case)
         engine.refuse([dialogue.request(conversation, 0) for conversation in case.scenario.conversations])
@@ -73,6 +77,13 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     seconds = time.monotonic() - started
     blank = unmeasured(engine, case)
     return replace(blank, pairs=tuple(pairs), findings=findings, warnings=warnings, seconds=seconds, gpu=uses)
+
+
+def _refuse_load(engine: Engine, case: Case) -> None:
+    """Requests by the clock would be run at once by an engine that knows no clock."""
+    if case.scenario.spec.load is not None and Capability.ARRIVALS not in engine.capabilities:
+        what = f"{case.id}: 'load' has requests come by the clock, which this engine cannot"
+        raise EngineError(case.engine, what, "use kind: openai, or 'concurrency' in place of 'load'")
 
 
 def unmeasured(engine: Engine, case: Case) -> Measurement:
@@ -106,6 +117,7 @@ def asked(case: Case) -> dict[str, str]:
         "ignore_eos": str(spec.ignore_eos).lower(),
         "concurrency": str(case.concurrency),
         **_judged_by(case),
+        **({"load": str(spec.load)} if spec.load else {}),
     }
 
 
@@ -140,7 +152,8 @@ def _shown(value: object) -> str:
 def _warm_up(engine: Engine, case: Case, least: int, arms: Sequence[Arm] = tuple(Arm)) -> None:
     """Run each arm on the case's own prompts until its time per token settles: compilation and caches never count."""
     dialogue = Dialogue(case)
-    first_block = next(blocks(case.scenario.conversations, case.concurrency))
+    at_once = case.concurrency if case.scenario.spec.load is None else WARM_LOAD
+    first_block = next(blocks(case.scenario.conversations, at_once))
     requests = [dialogue.request(conversation, 0) for conversation in first_block]
     if str(engine.subject().get("device", "")).startswith("cuda"):
         # What the longest prompts need is fetched from the device once, and not while anything is timed.
@@ -234,7 +247,7 @@ def _side_by_side(engine: Engine, dialogue: Dialogue, meter: _Meter) -> list[Pai
     for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
         for turn in range(max(len(conversation.turns) for conversation in block)):
             talking = [conversation for conversation in block if turn < len(conversation.turns)]
-            requests = [dialogue.request(conversation, turn, number) for conversation in talking]
+            requests = dialogue.requests(talking, turn, number)
             in_order = order(block_number, number)
             traces = _both_arms(engine, dialogue.case.engine, requests, in_order)
             for conversation, reference, candidate in zip(talking, traces[Arm.REFERENCE], traces[Arm.CANDIDATE]):

@@ -6,9 +6,12 @@ Over two rounds every block has been run in both orders, so linear drift and a p
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from pytest_specgate.records import Arm
+from pytest_specgate.suite.arrivals import LoadSpec
 from pytest_specgate.suite.prompts import Conversation
 
 
@@ -26,3 +29,11 @@ def blocks(conversations: Sequence[Conversation], concurrency: int) -> Iterator[
     """The conversations in file order, ``concurrency`` at a time; the last block may be smaller."""
     for start in range(0, len(conversations), concurrency):
         yield tuple(conversations[start : start + concurrency])
+
+
+def arrivals(load: LoadSpec, count: int, round_number: int, turn: int = 0) -> list[float]:
+    """When each of so many requests comes, in seconds; both arms of a round, and every run, have the same times."""
+    if load.arrival == "fixed":
+        return [number / load.rate for number in range(count)]
+    chance = random.Random(f"{load.seed}/{round_number}/{turn}")
+    return list(accumulate(chance.expovariate(load.rate) for _ in range(count)))

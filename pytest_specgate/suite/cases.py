@@ -57,7 +57,10 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured once: one engine on one scenario at one sampling setting and concurrency."""
+    """What is measured once: one engine on one scenario at one sampling setting and concurrency.
+
+    Where the scenario has requests come by the clock, ``concurrency`` is all of its conversations: so many may meet.
+    """
 
     engine: str
     engine_spec: EngineSpec
@@ -68,13 +71,18 @@ class Case:
 
     @property
     def slug(self) -> str:
-        """``short-qa-t0-c1``: the case's name within its engine."""
-        return f"{self.scenario.name}-{self.sampling.label}-c{self.concurrency}"
+        """``short-qa-t0-c1``: the case's name within its engine; ``short-qa-t0-r4`` at four requests a second."""
+        load = self.scenario.spec.load
+        return f"{self.scenario.name}-{self.sampling.label}-{f'r{load.rate:g}' if load else f'c{self.concurrency}'}"
 
     @property
     def id(self) -> str:
         """``smollm2+draft::short-qa-t0-c1``: the case's name within its suite."""
         return f"{self.engine}::{self.slug}"
+
+
+def _concurrencies(scenario: Scenario) -> tuple[int, ...]:
+    return (len(scenario.conversations),) if scenario.spec.load else scenario.spec.concurrency
 
 
 def gate_id(gate: Gate, case: Case) -> str:
@@ -104,7 +112,7 @@ def _all_cases(suite: Suite) -> list[Case]:
                 sampling = sampling_spec.value
                 cases.extend(
                     Case(engine, engine_spec, scenario, sampling, concurrency, gates)
-                    for concurrency in scenario.spec.concurrency
+                    for concurrency in _concurrencies(scenario)
                 )
         if sweeping := tuple(gate for gate in suite.gates if _sweeps(gate.spec, engine)):
             cases.append(Case(engine, engine_spec, _made_up(sweeping[0]), Sampling(), 1, sweeping))

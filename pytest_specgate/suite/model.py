@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
 from pytest_specgate.suite.advising import AdviceSpec
+from pytest_specgate.suite.arrivals import LoadSpec
 from pytest_specgate.suite.measuring import MeasureSpec
 from pytest_specgate.suite.quantities import (
     Allowance,
@@ -221,6 +222,9 @@ class ScenarioSpec(Strict):
     max_tokens: Whole = Field(64, ge=1)
     sampling: tuple[SamplingSpec, ...] = Field((SamplingSpec(),), min_length=1)
     concurrency: tuple[Annotated[Whole, Field(ge=1)], ...] = Field((1,), min_length=1)
+    load: LoadSpec | None = Field(
+        None, description="requests by the clock instead of so many at once; servers only (kind openai)"
+    )
     stop: tuple[str, ...] = ()
     ignore_eos: Flag = Field(
         False, description="generate past the end of text; distorts acceptance and is warned about"
@@ -234,6 +238,12 @@ class ScenarioSpec(Strict):
     @classmethod
     def _prompts(cls, value: object) -> object:
         return {"file": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_loop(self) -> ScenarioSpec:
+        if self.load is not None and "concurrency" in self.model_fields_set:
+            raise ValueError("a scenario with 'load' and 'concurrency' — keep one: by the clock, or so many at once")
+        return self
 
     @model_validator(mode="after")
     def _room_for_the_least(self) -> ScenarioSpec:

@@ -97,7 +97,7 @@ REFUSED = [
     (("seconds",), None, "seconds: expected a number, got nothing"),
     (("memory", "both"), {}, "memory.both: 'both' is none of reference, candidate"),
     (("memory", "reference", "host_rss"), "x", "memory.reference.host_rss: expected a whole number, got text"),
-    (("capabilities",), ["fly"], "capabilities[0]: 'fly' is none of rounds, batch, seeds, logits, streaming, tokens"),
+    (("capabilities",), ["fly"], f"capabilities[0]: 'fly' is none of {', '.join(Capability)}"),
     (("workload", "prompts"), None, "workload.prompts: expected text, got nothing"),
     (("place",), [], "place: expected an object, got a list"),
 ]  # fmt: skip

@@ -296,6 +296,26 @@ IN_SCENARIO = [
         "6:5: min_tokens 9 is above max_tokens 8 — raise max_tokens",
     ),
     (
+        "category: chat\n    load: {rate: 4}",
+        "7:18: 4 is no rate — write it like 4/s or 90/min",
+    ),
+    (
+        "category: chat\n    load: {rate: 0/s}",
+        "7:18: '0/s' is no rate — write it like 4/s or 90/min",
+    ),
+    (
+        "category: chat\n    load: {rate: 4/s, arrival: bursts}",
+        "7:32: 'arrival' cannot be 'bursts' — choose one of: poisson, fixed",
+    ),
+    (
+        "category: chat\n    load: {}",
+        "7:11: 'load' has no 'rate' — add it: 'rate: 4/s'",
+    ),
+    (
+        "category: chat\n    concurrency: [2]\n    load: {rate: 4/s}",
+        "6:5: a scenario with 'load' and 'concurrency' — keep one: by the clock, or so many at once",
+    ),
+    (
         "category: chat\n    ignore_eos: 1",
         "7:17: 'ignore_eos' expects true or false, not the number 1 — write true or false, without quotes",
     ),

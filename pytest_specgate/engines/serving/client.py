@@ -12,7 +12,7 @@ import json
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.serving import failures
@@ -37,13 +37,17 @@ _TAIL = 16
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A request to send: where, what, how many tokens it may bring, the longest silence in seconds."""
+    """A request to send: where, what, how many tokens it may bring, the longest silence in seconds.
+
+    ``after`` is when it comes, in seconds from the call that sends it.
+    """
 
     url: str
     body: bytes
     max_tokens: int
     silence: float
     model: str = ""
+    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +127,26 @@ class Client:
             raise failures.of_error(error, PAGE_SECONDS) or error from None
 
     async def ask(self, posts: Sequence[Post]) -> list[Exchange]:
-        """Send all at once; the answers in order. Raises the first Failure, the others then being given up."""
-        tasks = [asyncio.ensure_future(self._exchange(post)) for post in posts]
+        """Send all, each when it comes; the answers in order. Raises the first Failure and gives the others up.
+
+        A request that comes by the clock was submitted when it came, however late we were to send it.
+        """
+        begin = time.perf_counter_ns()
+        tasks = [asyncio.ensure_future(self._in_time(post, begin)) for post in posts]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _in_time(self, post: Post, begin: int) -> Exchange:
+        if not post.after:
+            return await self._exchange(post)
+        due = begin + round(post.after * 1e9)
+        await asyncio.sleep((due - time.perf_counter_ns()) / 1e9)
+        found = await self._exchange(post)
+        return found if found.waits else replace(found, submit_ns=due)
 
     async def _exchange(self, post: Post) -> Exchange:
         for sent in range(1, MOST_TRIES + 1):

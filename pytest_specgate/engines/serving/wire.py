@@ -47,6 +47,8 @@ def body(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> di
 
 
 def _prompt(request: Request, endpoint: str) -> dict[str, Any]:
+    if request.token_ids is not None:
+        raise Failure("cannot be asked by token ids over this protocol", "use prompts of text")
     if endpoint == "chat":
         return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
     if len(request.messages) > 1:
@@ -78,6 +80,8 @@ def _further_settings(request: Request, dialect: Dialect) -> Iterator[tuple[str,
     wanted = {name: value for name, value in asked.items() if value != getattr(plain, name)}
     if request.ignore_eos:
         wanted["ignore_eos"] = True
+    if request.stop_ids:
+        wanted["stop_ids"] = request.stop_ids
     for name, value in wanted.items():
         if name not in dialect.keys:
             what = f"takes no {name!r}: it is not part of the protocol that it speaks ({dialect.shown})"

@@ -71,6 +71,7 @@ SGLANG = Dialect(
         "repetition_penalty": "repetition_penalty",
         "min_tokens": "min_tokens",
         "ignore_eos": "ignore_eos",
+        "stop_ids": "stop_token_ids",
     },
     off={"top_k": -1, "min_p": 0.0},
     continuous_usage=True,

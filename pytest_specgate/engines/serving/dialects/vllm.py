@@ -108,6 +108,7 @@ VLLM = Dialect(
         "repetition_penalty": "repetition_penalty",
         "min_tokens": "min_tokens",
         "ignore_eos": "ignore_eos",
+        "stop_ids": "stop_token_ids",
         "bad_words": "bad_words",
     },
     off={"top_k": -1, "min_p": 0.0},
