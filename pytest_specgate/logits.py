@@ -75,13 +75,15 @@ class Control:
 class Exactness:
     """The scoring pass of a case: every distinct text of both arms, and the control.
 
-    ``control_fresh`` is whether the control was measured in this run rather than found in the cache.
+    ``control_fresh`` is whether the control was measured in this run rather than found in the cache; ``max_tv`` the
+    distance from the target that the suite declares for a lossy candidate, None for an exact one.
     """
 
     texts: tuple[ScoredText, ...]
     control: Control
     seconds: float
     control_fresh: bool
+    max_tv: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ class Divergence:
 class Choices:
     """What greedy exactness is judged by: the regrets of both arms, where they part, and the control.
 
-    ``restless`` counts the prompts to which the reference arm gave different texts in different rounds.
+    ``restless`` counts the prompts to which the reference arm gave different texts in different rounds; ``max_tv`` is
+    what the suite declares (see :class:`Exactness`).
     """
 
     candidate: tuple[TextRegrets, ...]
@@ -128,3 +131,4 @@ class Choices:
     restless: int
     control: Control
     control_fresh: bool
+    max_tv: float | None = None

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_specgate.chances import Drawn, Draws, Places, Series, Spot
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
-from pytest_specgate.gates.parts import unmeasured
+from pytest_specgate.gates.parts import declared, unmeasured
 from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
 from pytest_specgate.stats.betting import Shift, Stake, shift, stake
 from pytest_specgate.stats.proportions import exact_limits
@@ -52,7 +52,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     outcome, reason, needed = _judged(found, shifts, context)
     value = _overlap(shifts)
     required = gate.spec.limit.text if gate.spec.limit else ""
-    said = f"distribution fit: {_declared(found)}{reason}"
+    said = f"distribution fit: {declared(found.max_tv)}{reason}"
     check = Check("limit", required, outcome, said, value, needed)
     notes = (*_notes(found), *(_blamed(found.candidate) if outcome is Outcome.FAIL else ()))
     return Judged((check,), value, warnings=notes)
@@ -167,12 +167,6 @@ def _overlap(shifts: dict[str, Shift]) -> Interval:
     worst = max(shifts.values(), key=lambda one: abs(one.mean))
     size, half = abs(worst.mean), SURE * worst.error
     return Interval(1 - size, max(1 - size - half, 0.0), min(1 - size + half, 1.0))
-
-
-def _declared(found: Draws) -> str:
-    if found.max_tv is None:
-        return ""
-    return f"declared lossy (max_tv {found.max_tv:g}), so its effect is judged and not its exactness: "
 
 
 def _notes(found: Draws) -> Iterator[str]:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
-from pytest_specgate.gates.parts import unmeasured
+from pytest_specgate.gates.parts import declared, unmeasured
 from pytest_specgate.logits import Choices, Control, Divergence, TextRegrets
 from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
 from pytest_specgate.stats.proportions import chance_of_more
@@ -40,7 +40,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     share = 1 - (_beyond(found.candidate, noise) + len(_bad_ends(found))) / _tokens(found.candidate)
     value = Interval(share, share, share)
     required = gate.spec.limit.text if gate.spec.limit else ""
-    check = Check("limit", required, outcome, f"greedy exactness: {reason}", value, needed)
+    check = Check("limit", required, outcome, f"greedy exactness: {declared(found.max_tv)}{reason}", value, needed)
     return Judged((check,), value, warnings=tuple(_notes(found, noise)))
 
 
@@ -75,6 +75,8 @@ def _judged(found: Choices, noise: float, context: JudgeContext) -> tuple[Outcom
     """(outcome, what was found, what would decide)."""
     if refusal := _refusal(found, noise):
         return Outcome.INCONCLUSIVE, *refusal
+    if found.max_tv is not None:
+        return *_effect(found, noise, found.max_tv), ""
     if fault := _fault(found, noise, context):
         return Outcome.FAIL, fault, ""
     tokens = _tokens(found.candidate)
@@ -84,6 +86,15 @@ def _judged(found: Choices, noise: float, context: JudgeContext) -> tuple[Outcom
     largest = max(max(text.regrets, default=0.0) for text in found.candidate)
     said = f"all {tokens} tokens are the target's choice within its noise of {noise:.3g} logits"
     return Outcome.PASS, f"{said} (largest regret {largest:.3g}, {_ties(found.candidate)} near ties)", ""
+
+
+def _effect(found: Choices, noise: float, most: float) -> tuple[Outcome, str]:
+    """Where the target has one choice, its distance from what was emitted is the share of other tokens."""
+    if ends := _bad_ends(found):
+        return Outcome.FAIL, f"the text of {ends[0].prompt} {ends[0].bad_end}"
+    other, tokens = _beyond(found.candidate, noise), _tokens(found.candidate)
+    said = f"{other} of {tokens} tokens are not the target's choice: {other / tokens:.2%}, and {most:.2%} is declared"
+    return Outcome.PASS if other <= most * tokens else Outcome.FAIL, said
 
 
 def _refusal(found: Choices, noise: float) -> tuple[str, str] | None:

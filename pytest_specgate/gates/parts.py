@@ -38,6 +38,13 @@ def unmeasured(metric: str, engine: str, hint: str) -> NoVerdict:
     return NoVerdict(f"{metric}: not measured by this engine ({engine})", hint)
 
 
+def declared(max_tv: float | None) -> str:
+    """What opens the reason of a gate that judges a declared loss by its size; empty where none is declared."""
+    if max_tv is None:
+        return ""
+    return f"declared lossy (max_tv {max_tv:g}), so its effect is judged and not its exactness: "
+
+
 def shared(samples: Samples, stored: Stored) -> Iterator[tuple[PromptSamples, PromptSamples]]:
     """Prompts that both runs have: (now, stored)."""
     before = {p.prompt: p for p in stored.samples.prompts}

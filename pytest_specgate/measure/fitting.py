@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pytest_specgate.chances import Chances, DrawnText, Fit
 from pytest_specgate.engines.base import ChanceScorer, Engine
 from pytest_specgate.errors import EngineError, SpecgateError
-from pytest_specgate.measure.texts import requests_of
+from pytest_specgate.measure.texts import declared, requests_of
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Capability, Measurement, Pair
 from pytest_specgate.suite.cases import Case
@@ -50,14 +50,10 @@ class FitPass:
         self._seconds += time.monotonic() - started
         keys = dict.fromkeys(_keys(measurement.pairs))
         texts = tuple(DrawnText(*key, self._scored[key]) for key in keys)
-        return replace(measurement, fit=Fit(texts, self._seconds, self._max_tv()))
+        return replace(measurement, fit=Fit(texts, self._seconds, declared(self.case)))
 
     def _asked_for(self) -> bool:
         return any(gate.spec.info.family is Family.DISTRIBUTION for gate in self.case.gates)
-
-    def _max_tv(self) -> float | None:
-        candidate = self.case.engine_spec.candidate
-        return candidate.lossy.max_tv if candidate and candidate.lossy else None
 
     def _score(self, scorer: ChanceScorer, measurement: Measurement) -> None:
         new = [key for key in dict.fromkeys(_keys(measurement.pairs)) if key not in self._scored]

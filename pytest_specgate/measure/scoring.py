@@ -22,7 +22,7 @@ from pytest_specgate.engines.content import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
-from pytest_specgate.measure.texts import requests_of
+from pytest_specgate.measure.texts import declared, requests_of
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
 from pytest_specgate.suite.cases import Case
@@ -139,7 +139,7 @@ def score_case(
     scored = tuple(ScoredText(r.prompt, ids, s) for r, ids, s in zip(texts.requests, texts.ids, scores))
     own = _distinct(asked, [pair.reference for pair in measurement.pairs])
     control, fresh = _control(target, own, measurement, progress)
-    return Exactness(scored, control, seconds, fresh)
+    return Exactness(scored, control, seconds, fresh, declared(case))
 
 
 def scores_of(engine: Scorer, name: str, asked: Sequence[Asked]) -> list[Scores]:

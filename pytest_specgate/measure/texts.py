@@ -7,6 +7,12 @@ from pytest_specgate.records import Measurement, Request
 from pytest_specgate.suite.cases import Case
 
 
+def declared(case: Case) -> float | None:
+    """How far a lossy candidate may be from the target; None where it is declared exact, by saying nothing."""
+    candidate = case.engine_spec.candidate
+    return candidate.lossy.max_tv if candidate and candidate.lossy else None
+
+
 def requests_of(case: Case, measurement: Measurement) -> dict[str, Request]:
     """What each prompt was asked, with the answers that its later turns carried."""
     dialogue = Dialogue(case)

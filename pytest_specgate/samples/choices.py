@@ -29,6 +29,7 @@ def choices(measurement: Measurement) -> Choices | None:
         restless=len(reference) - len({text.prompt for text in reference}),
         control=exactness.control,
         control_fresh=exactness.control_fresh,
+        max_tv=exactness.max_tv,
     )
 
 

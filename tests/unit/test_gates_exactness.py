@@ -115,6 +115,22 @@ def test_an_open_one_says_what_would_decide() -> None:
     assert said.checks[0].needed == "more prompts would tell: a second such token fails"
 
 
+@pytest.mark.parametrize(("wrong", "outcome"), [(50, Outcome.PASS), (51, Outcome.FAIL)])
+def test_a_declared_loss_is_judged_by_its_size(wrong: int, outcome: Outcome) -> None:
+    said = judged(texts(*[9.0] * wrong), max_tv=0.05)
+    assert said.outcome is outcome
+    assert said.reason == (
+        "greedy exactness: declared lossy (max_tv 0.05), so its effect is judged and not its exactness: "
+        f"{wrong} of 1000 tokens are not the target's choice: {wrong / 10:.2f}%, and 5.00% is declared"
+    )
+
+
+def test_a_declared_loss_ends_its_texts_all_the_same() -> None:
+    said = judged(texts(bad_end="goes on after the end-of-text token"), max_tv=0.05)
+    assert said.outcome is Outcome.FAIL
+    assert said.reason.endswith("exactness: the text of p0 goes on after the end-of-text token")
+
+
 def test_more_near_ties_than_chance_fail() -> None:
     said = judged(texts(*[0.125] * 60), texts(*[0.125] * 15))
     assert said.outcome is Outcome.FAIL
