@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 #: Shares of the capital that are bet; small ones find small shifts late, large ones large shifts early.
 BETS = (0.05, 0.15, 0.5)
+#: The capital of bets on all tokens, in that of the bets on one part: most faults are not of a part.
+WHOLE = 3.0
 _Floats = NDArray[np.float64]
 
 
@@ -53,7 +55,8 @@ def stake(
 ) -> Stake:
     """Bet on deviations of several scores of the same tokens, in order, until they are worth 1/``alpha``, and on.
 
-    The same is bet on those tokens alone that a part marks; whether it does must be known before a token is drawn.
+    The same is bet on those tokens alone that a part marks, with a third of the capital for each part; whether it does
+    must be known before a token is drawn.
     Raises ValueError where there is no token, or a deviation is no number in [-1, 1], or the margin is not in [0, 1).
     """
     if not 0 <= margin < 1:
@@ -66,7 +69,7 @@ def stake(
     if len(lengths) > 1:
         raise ValueError(f"scores of the same tokens are equally many — found {' and '.join(map(str, lengths))}")
     capitals = _capitals(columns, {"": np.ones(lengths[0], dtype=np.bool_), **marks}, margin)
-    total = _log_mean([one for several in capitals.values() for one in several])
+    total = _log_mean(capitals)
     at = int(total.argmax())
     name, part, sign = max(capitals, key=lambda key: max(float(one[at]) for one in capitals[key]))
     beyond = np.flatnonzero(total >= -math.log(alpha))
@@ -92,10 +95,12 @@ def _deviations(name: str, values: Sequence[float]) -> _Floats:
     return column
 
 
-def _log_mean(logs: Sequence[_Floats]) -> _Floats:
-    stacked = np.stack(logs)
+def _log_mean(capitals: Mapping[tuple[str, str, int], Sequence[_Floats]]) -> _Floats:
+    """The log of the mean capital after every token, each bet counted by what it began with."""
+    stacked = np.stack([one for several in capitals.values() for one in several])
+    begun = np.repeat([1.0 if part else WHOLE for _, part, _ in capitals], len(BETS))
     highest = stacked.max(axis=0)
-    found: _Floats = highest + np.log(np.exp(stacked - highest).mean(axis=0))
+    found: _Floats = highest + np.log(begun @ np.exp(stacked - highest) / begun.sum())
     return found
 
 

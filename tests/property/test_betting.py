@@ -70,6 +70,22 @@ def test_the_other_direction_is_the_other_sign(deviations: list[float]) -> None:
         assert (one.score, one.sign) == (other.score, -other.sign)
 
 
+def test_a_part_has_bets_of_its_own_that_rest_meanwhile() -> None:
+    marks = [n % 10 == 9 for n in range(1000)]
+    deviations = [0.5 if marked else (0.5 if n % 2 else -0.5) for n, marked in enumerate(marks)]
+    whole, with_part = (stake({"top1": deviations}, 0.005, 0.001, parts) for parts in (None, {"b": marks}))
+    assert with_part.won_at == 460  # 46 marked tokens
+    assert whole.won_at is None or whole.won_at > 460
+    assert (with_part.part, with_part.sign) == ("b", 1)
+
+
+def test_a_part_begins_with_a_quarter_of_the_capital() -> None:
+    found = stake({"top1": [0.5, 0.5]}, 0.0, 0.5, {"b": [False, True]})
+    whole = sum((1 + sign * bet / 2) ** 2 for bet in BETS for sign in (1, -1)) / 6
+    part = sum(1 + sign * bet / 2 for bet in BETS for sign in (1, -1)) / 6
+    assert math.exp(found.log_peak) == pytest.approx((3 * whole + part) / 4)
+
+
 def test_no_data_is_refused_and_so_is_what_no_score_gives() -> None:
     with pytest.raises(ValueError, match="no token was scored — score at least one"):
         stake({}, 0.005, 0.001)

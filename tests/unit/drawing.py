@@ -30,6 +30,7 @@ from pytest_specgate.decoding.verifier import ExactVerifier, Judgement
 from pytest_specgate.engines.base import EngineContext, seed_of
 from pytest_specgate.engines.hf import fitting
 from pytest_specgate.engines.hf.shaping import drawing
+from pytest_specgate.engines.native import NativeEngine
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 
 VOCABULARY = 200
@@ -364,6 +365,18 @@ def _redrafted(
     return Draft(tokens, tuple(limits), torch.cat(odds, dim=1) if odds else None)
 
 
+class Swapped(NativeEngine):
+    """The native engine on real models, the verifier of its candidate arm exchanged; see :data:`JUDGES`."""
+
+    def start(self) -> None:
+        super().start()
+        candidate, sound = self._context.spec.candidate, self._decoders[Arm.CANDIDATE]
+        assert candidate is not None
+        judge = JUDGES[str(self._context.spec.options["fault"])]()
+        swapped = Decoder(sound.target, sound.drafter, candidate.num_draft_tokens, verifier=judge)
+        self._decoders[Arm.CANDIDATE] = swapped
+
+
 _Parts = Callable[[Network], tuple[Any, Any]]
 
 
@@ -371,21 +384,25 @@ def _judged(kind: Callable[[], Any]) -> _Parts:
     return lambda network: (DraftModel(network), kind())
 
 
+#: Verifier by fault.
+JUDGES: dict[str, Callable[[], Parts]] = {
+    "resamples from p": FromTarget,
+    "resamples the best": ResidualArgmax,
+    "q without temperature": PlainRatio,
+    "q without temperature in the residual too": PlainBoth,
+    "accepts the best": BestPasses,
+    "accepts the best alone": OnlyBestPasses,
+    "accepts without luck": NoLuck,
+    "lenient by a tenth": Lenient,
+    "accepts a chance of 0.1": Typical,
+    "target at temperature 1": PlainTarget,
+    "filters on the draft alone": TemperatureAlone,
+    "judges one row late": Late,
+}
 #: (drafter, verifier) by fault.
 FAULTS: dict[str, _Parts] = {
-    "resamples from p": _judged(FromTarget),
-    "resamples the best": _judged(ResidualArgmax),
-    "q without temperature": _judged(PlainRatio),
-    "q without temperature in the residual too": _judged(PlainBoth),
-    "accepts the best": _judged(BestPasses),
-    "accepts the best alone": _judged(OnlyBestPasses),
-    "accepts without luck": _judged(NoLuck),
+    **{name: _judged(kind) for name, kind in JUDGES.items()},
     "bonus from q": lambda network: (DraftModel(network), BonusFromDraft(cast("Any", network))),
-    "lenient by a tenth": _judged(Lenient),
-    "accepts a chance of 0.1": _judged(Typical),
-    "target at temperature 1": _judged(PlainTarget),
-    "filters on the draft alone": _judged(TemperatureAlone),
-    "judges one row late": _judged(Late),
     "best drafts said to be drawn": lambda network: (BestDrafts(network), Parts()),
     "colder drafts than declared": lambda network: (ColdUntold(network), Parts()),
     "copies may be drawn again": lambda _: (PromptLookup(2), FromTarget()),
