@@ -1,12 +1,15 @@
 """The end of a run, in the controller: baselines stored, reports written, the exit status settled.
 
-Each step stands alone, so that a full disk costs one file and no verdict. What went wrong is kept as lines
-for the summary, and fails the run.
+Each step stands alone, so that a full disk costs one file and no verdict, and a fault of our own no measurement.
+What went wrong is kept as lines for the summary, and fails the run.
 """
 
 from __future__ import annotations
 
 import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,12 +87,10 @@ class Ending:
         from pytest_specgate.refresh import update_baselines
 
         for engine, session in run.sessions.items():
-            try:
+            with self._outlived(f"the baselines of {engine[1]}"):
                 changed = update_baselines(session, frozenset(run.failed.get(engine, ())))
                 self.changes += changed
                 self.problems += [f"{one.case}: not stored: {one.refused}" for one in changed if one.refused]
-            except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
-                self.problems.append(str(error))
 
     def _report(self, run: Run, status: int) -> None:
         from pytest_specgate.report import faces
@@ -100,13 +101,12 @@ class Ending:
         self.advice = report.advice
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
-            try:
+            with self._outlived(str(path)):
                 faces.write(path, report)
                 self.written.append(path)
-            except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
-                self.problems.append(str(error))
         if run.options.history is not None or run.options.exports:
-            self._remember(run, report)
+            with self._outlived("the history"):
+                self._remember(run, report)
 
     def _gathered(self, run: Run, status: int, machine: dict[str, str]) -> Report:
         """All that processes measured, with advice unless baselines are being stored."""
@@ -118,7 +118,22 @@ class Ending:
         met = {**self.baselines, **distribution.baselines(run)}
         checks, wanted = {**self.checks, **run.checks_by_suite}, {**self.wanted, **distribution.wanted(run)}
         report = replace(report, baselines=met, checks=checks, wanted=wanted)
-        return report if run.options.update else advise(report)
+        if not run.options.update:
+            with self._outlived("the advice"):
+                return advise(report)
+        return report
+
+    @contextmanager
+    def _outlived(self, what: str) -> Iterator[None]:
+        """Keep what fails in a step from costing the steps behind it: it may have taken an hour to measure."""
+        try:
+            yield
+        except SpecgateError as error:
+            self.problems.append(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a fault of ours
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            fault = f"{what}: {type(error).__name__}: {error} (at {Path(at.filename).name}:{at.lineno})"
+            self.problems.append(f"{fault} — a fault of pytest-specgate: please report it")
 
     def _remember(self, run: Run, report: Report) -> None:
         """Append the run to the history, and send it to trackers; one that cannot be reached fails no build."""
@@ -132,10 +147,8 @@ class Ending:
         names = {**self.names, **distribution.names(run)}
         line = summarize(report, of, run.seconds, run.options.baselines, names)
         if run.options.history is not None:
-            try:
+            with self._outlived(str(run.options.history)):
                 self.remembered = store.append(run.options.history, line)
-            except SpecgateError as error:
-                self.problems.append(str(error))
         sent = hidden(line, masker(os.environ))
         for name in run.options.exports:
             try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from .conftest import PASS, Project
 
 DRIFT = {"metric": "acceptance_length", "max_drop": "1%"}
@@ -120,3 +122,22 @@ def test_an_unwritable_place_fails_the_run_and_says_so(project: Project) -> None
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(["ERROR: *baselines/simulated-x1-none*"])
+
+
+def test_a_fault_of_ours_costs_its_own_step_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("slope")
+
+    monkeypatch.setattr("pytest_specgate.refresh.baseline.write", broken)
+    project.suite(PASS)
+
+    result = project.run("--specgate-update", "--specgate-report=out.json")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "report written: out.json",
+            "ERROR: the baselines of tiny: KeyError: 'slope' (at test_update.py:*) — a fault of pytest-specgate: *",
+        ]
+    )
+    assert json.loads((project.path / "out.json").read_text())["measurements"]
