@@ -23,8 +23,10 @@ if [ -n "${SPECGATE_BUDGET:-}" ]; then arguments+=("--specgate-budget=$SPECGATE_
 if [ "${SPECGATE_STRICT:-0}" = 1 ]; then arguments+=(--specgate-strict); fi
 if [ "$#" -eq 0 ]; then set -- suites; fi
 
-# What this will cost, before it costs anything.
-"$python" -m pytest "${arguments[@]}" --specgate-plan -q "$@"
+# What this will cost, before it costs anything. A suite that cannot be read (1) does not keep the others from running.
+planned=0
+"$python" -m pytest "${arguments[@]}" --specgate-plan --specgate-annotations=none -q "$@" || planned=$?
+if [ "$planned" -gt 1 ]; then exit "$planned"; fi
 
 exec "$python" -m pytest "${arguments[@]}" \
   "--specgate-report=$out/report.html" "--specgate-report=$out/report.json" "--specgate-report=$out/report.md" \

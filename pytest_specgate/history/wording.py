@@ -77,15 +77,15 @@ def _step(series: Series, step: Step) -> str:
 
 def _where(step: Step) -> Iterator[str]:
     """The commits that may have done it, and how to list them."""
-    good, bad = step.good, step.bad
+    good, bad, kind = step.good, step.bad, "bad" if step.worse else "better"
     if step.same_commit:
         yield f"between two runs of one commit, {name(good)}: not the code, but the machine or what is installed"
     elif good.commit and bad.commit:
         runs = "1 run" if step.runs == 1 else f"{step.runs} runs"
-        yield f"first bad commit: after {name(good)}, up to {name(bad)} ({runs}, 95 %)"
+        yield f"first {kind} commit: after {name(good)}, up to {name(bad)} ({runs}, 95 %)"
         yield f"list them: git log {good.commit[:12]}..{bad.commit[:12]}"
     else:
-        yield f"first bad run: after {good.run.created}, up to {bad.run.created}"
+        yield f"first {kind} run: after {good.run.created}, up to {bad.run.created}"
     for what, was, now in step.subject:
         yield f"changed there: {what}: {was} → {now}"
 

@@ -166,10 +166,13 @@ def test_the_gates_exit_status_is_pytests(tmp_path: Path) -> None:
     project(tmp_path, {"metric": "speedup", "limit": ">=9x"})
     assert shell("gate.sh", "nowhere", folder=tmp_path).returncode == 4
 
+    (tmp_path / "suites/bad.specgate.yaml").write_text("specgate: 1\n")
     done = shell("gate.sh", folder=tmp_path, GITHUB_ACTIONS="true")
 
     assert done.returncode == 1
-    assert "\n::error file=suites/demo.specgate.yaml,line=1," in done.stdout
+    assert done.stdout.count("\n::error file=suites/demo.specgate.yaml,line=1,") == 1
+    assert done.stdout.count("\n::error file=suites/bad.specgate.yaml,line=1,") == 1
+    assert (tmp_path / "specgate-out/report.json").is_file()
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ def test_what_got_better_since_is_no_loss(capsys: pytest.CaptureFixture[str]) ->
 
     out = capsys.readouterr().out
     assert out.count("WORSE") == out.count("BETTER") == 1
+    assert "    first better commit: after 000001daaaaa, up to 000001eaaaaa (1 run, 95 %)\n" in out
 
 
 def test_nothing_happened(capsys: pytest.CaptureFixture[str]) -> None:
