@@ -45,9 +45,9 @@ def round_parts(samples: Samples, taken: Measurement) -> Markup:
         y, x = TOP + 30 * row, scale.start
         drawn.append(svg.text(LEFT + 18, y + 15, name, "end"))
         said = [f"{label} {_seconds(part)}" for (label, _), part in zip(_KEY, parts) if abs(part) > most / 100]
-        for (_, class_), part, label in zip(_KEY, parts, ("draft", "target forward", "loop")):
+        for (_, class_), part in zip(_KEY, parts):
             wide = scale(max(part, 0.0)) - scale.start
-            drawn.append(svg.bar((x, y + 3, wide, 18), class_, f"{label} {_seconds(part)}") if wide else EMPTY)
+            drawn.append(svg.bar((x, y + 3, wide, 18), class_) if wide else EMPTY)
             x += wide
         told.append(f"{name}, {what}: {', '.join(said)}")
     note = f"{'; '.join(told)}. {_predicted(samples, taken)}"

@@ -139,9 +139,9 @@ def times(samples: Samples, name: str, title: str) -> Markup:
             continue
         kind, said = _ARMS[arm], _quantiles(found)
         parts += [svg.line(scale(found[0]), y, scale(found[4]), y, f"whisker {kind}")]
-        parts += [svg.bar((scale(found[1]), y - 5, scale(found[3]) - scale(found[1]), 10), f"{kind} soft", said)]
+        parts += [svg.bar((scale(found[1]), y - 5, scale(found[3]) - scale(found[1]), 10), f"{kind} soft")]
         parts += [svg.line(scale(found[5]), y - 5, scale(found[5]), y + 5, f"whisker {kind}")]
-        parts.append(svg.dot(scale(found[2]), y, kind, said))
+        parts.append(svg.dot(scale(found[2]), y, kind))
         told.append(f"{_ARMS[arm]}: {said}")
     return svg.figure(title, "; ".join(told), height, parts, "; ".join(told))
 
