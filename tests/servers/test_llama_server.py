@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.plugin.conftest import Project, project
 from tests.servers.build_llama_server import server_path
+from tests.servers.marked import MARK, alive
 
 __all__ = ["project"]
 pytestmark = pytest.mark.skipif(
@@ -35,8 +36,11 @@ def engine(reference: dict[str, object], candidate: dict[str, object]) -> dict[s
     return {"real": {"kind": "openai", "server": server}}
 
 
-def running() -> list[int]:
-    return [process.pid for process in psutil.process_iter(["name"]) if process.info["name"] == "llama-server"]
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(MARK, str(tmp_path))
+    yield
+    assert alive(str(tmp_path)) == []
 
 
 def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
@@ -60,7 +64,6 @@ def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
         candidates = [pair["candidate"]["told"]["counts"] for pair in measured["pairs"]]
         assert any(counts["drafted"] for counts in candidates)
         assert not any(pair["reference"]["told"]["counts"] for pair in measured["pairs"])
-    assert running() == []
 
 
 def test_a_reference_server_that_speculates_is_refused(project: Project) -> None:
@@ -73,7 +76,6 @@ def test_a_reference_server_that_speculates_is_refused(project: Project) -> None
 
     result.assert_outcomes(errors=1)
     assert "though it is the reference arm's" in result.stdout.str()
-    assert running() == []
 
 
 def test_a_model_that_is_none_is_told_in_the_servers_own_words(project: Project) -> None:
@@ -86,7 +88,6 @@ def test_a_model_that_is_none_is_told_in_the_servers_own_words(project: Project)
     shown = " ".join(result.stdout.str().split())
     assert "real: the candidate server exited with status 1 before it was ready" in shown
     assert "broken.gguf" in shown.partition("its last lines:")[2]
-    assert running() == []
 
 
 def test_the_suite_for_users_is_skipped_without_a_server(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

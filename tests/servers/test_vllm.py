@@ -8,20 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.servers.install_vllm import python_path
+from tests.servers.marked import MARK, alive
 
 pytestmark = pytest.mark.skipif(os.environ.get("SPECGATE_SERVERS") != "vllm", reason="the real vLLM: tox run -e vllm")
 ROOT = Path(__file__).parents[2]
-
-
-def running() -> list[int]:
-    """Pids of all processes that run by vLLM's interpreter, or are named as its workers name themselves."""
-    found = psutil.process_iter(["cmdline", "name"])
-    names = ("VLLM", str(python_path()))
-    return [p.pid for p in found if any(name in " ".join(p.info["cmdline"] or ()) for name in names)]
 
 
 def test_speculation_with_ngrams_is_measured_and_passes(tmp_path: Path) -> None:
@@ -30,7 +23,12 @@ def test_speculation_with_ngrams_is_measured_and_passes(tmp_path: Path) -> None:
 
     suite = Path(__file__).with_name("vllm.specgate.yaml")
     target = converted(target_path(), "test")
-    environment = {**os.environ, "SPECGATE_VLLM_PYTHON": str(python_path()), "SPECGATE_TARGET": str(target)}
+    environment = {
+        **os.environ,
+        MARK: str(tmp_path),
+        "SPECGATE_VLLM_PYTHON": str(python_path()),
+        "SPECGATE_TARGET": str(target),
+    }
     command = [sys.executable, "-m", "pytest", "--specgate", "--specgate-tier=nightly", "-p", "no:randomly"]
     command += [f"--specgate-report={tmp_path / 'out.json'}", f"--specgate-baselines={tmp_path}", str(suite)]
 
@@ -43,4 +41,4 @@ def test_speculation_with_ngrams_is_measured_and_passes(tmp_path: Path) -> None:
     ((measured,),) = report["measurements"].values()
     assert measured["subject"]["candidate_server"].startswith("vLLM 0.32")
     assert any(pair["candidate"]["told"]["counts"]["drafted"] for pair in measured["pairs"])
-    assert running() == []
+    assert alive(str(tmp_path)) == []

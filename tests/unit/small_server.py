@@ -84,7 +84,10 @@ def _family(note: Path) -> None:
             _stay()
         os.write(sends, str(runaway).encode())
         os._exit(0)
-    os.waitid(os.P_PID, middle, os.WEXITED | os.WNOWAIT)  # and let it stay a zombie
+    if hasattr(os, "waitid"):  # wait, and let it stay a zombie
+        os.waitid(os.P_PID, middle, os.WEXITED | os.WNOWAIT)
+    else:
+        os.waitpid(middle, 0)
     runaway_pid = os.read(received, 32).decode()
     scratch = note.with_suffix(".part")
     scratch.write_text(f"{os.getpid()} {child} {runaway_pid}")
