@@ -149,6 +149,10 @@ class ServerSpec(Strict):
         return value
 
 
+_SAMPLING = (
+    *("temperature", "top_p", "top_k", "min_p", "seed", "repetition_penalty", "repeat_penalty", "frequency_penalty"),
+    *("presence_penalty", "logit_bias", "min_tokens", "bad_words"),
+)
 _WHERE = {
     "model": "use 'model'",
     "messages": "prompts come from the scenario",
@@ -156,10 +160,7 @@ _WHERE = {
     "stream": "remove it: answers are always streamed",
     "stream_options": "remove it: answers are always streamed",
     "n": "remove it: one answer is one generation",
-    "temperature": "use the scenario's 'sampling'",
-    "top_p": "use the scenario's 'sampling'",
-    "top_k": "use the scenario's 'sampling'",
-    "seed": "use the scenario's 'sampling'",
+    **dict.fromkeys(_SAMPLING, "use the scenario's 'sampling'"),
     "max_tokens": "use the scenario's 'max_tokens'",
     "stop": "use the scenario's 'stop'",
     "ignore_eos": "use the scenario's 'ignore_eos'",

@@ -116,7 +116,7 @@ def test_equal_seeds_of_different_prompts_differ_and_both_arms_share_them() -> N
 
 
 def test_the_suites_own_keys_go_along_and_come_before_a_dialects_defaults() -> None:
-    found = asked(ask(), "vllm", body={"min_p": 0.2, "chat_template_kwargs": {"enable_thinking": False}})
+    found = asked(ask(), "vllm", body={"return_token_ids": False, "chat_template_kwargs": {"enable_thinking": False}})
 
-    assert found["min_p"] == 0.2
+    assert found["return_token_ids"] is False
     assert found["chat_template_kwargs"] == {"enable_thinking": False}
