@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
 from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
-from pytest_specgate.engines.serving.failures import EXTRA, Failure
+from pytest_specgate.engines.serving.failures import EXTRA, Failure, Lacking
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.launching import arm_server, hosts_for, shown_command
-from pytest_specgate.errors import EngineError, MissingPackage
+from pytest_specgate.errors import EngineError, MissingPackage, Unsupported
 from pytest_specgate.masking import MASK
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.servers import ServerSpec
@@ -227,7 +227,8 @@ class OpenAIEngine:
         except Failure as failure:
             self._hosts.check(arm, _WORD_SECONDS)
             what = f"{arm.value} server {url} {failure.what}"
-            raise EngineError(self._name, self._hide(what), self._hide(failure.hint)) from None
+            kind = Unsupported if isinstance(failure, Lacking) else EngineError
+            raise kind(self._name, self._hide(what), self._hide(failure.hint)) from None
 
     def _hide(self, text: str) -> str:
         return text.replace(self._secret, MASK) if self._secret else text

@@ -7,7 +7,7 @@ Texts that part where the target scores both alike, within its measured noise, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_specgate.identities import trace_problems
@@ -39,10 +39,11 @@ def broken(sweep: Sweep, measure: Measure) -> Iterator[Broken]:
         yield from answers.of_both(probe)
 
 
-def turned_by_rounding(sweep: Sweep, measure: Measure) -> tuple[str, ...]:
-    """Requests whose answers differ from what was expected, and legitimately so."""
+def parted(sweep: Sweep, measure: Measure) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Greedy requests whose answers differ and are not broken: by rounding, and those of which nobody can tell."""
     answers = _Answers(sweep, measure)
-    return tuple(probe.name for probe in sweep.probes if answers.differs_by_rounding(probe))
+    differing = [(probe.name, answers.differs(probe)) for probe in sweep.probes]
+    return tuple(n for n, how in differing if how == "rounding"), tuple(n for n, how in differing if how == "untold")
 
 
 class _Answers:
@@ -66,16 +67,18 @@ class _Answers:
                 yield Broken(probe.name, refused.arm, what)
         if not probe.request.sampling.greedy or one.trace is None or other.trace is None:
             return
-        if what := self._apart(other, one.trace.token_ids, f"the reference arm's: {probe.looks_for}"):
+        if what := self._apart(other, _said(one.trace), f"the reference arm's: {probe.looks_for}"):
             yield Broken(probe.name, Arm.CANDIDATE, what)
 
-    def differs_by_rounding(self, probe: Probe) -> bool:
-        """Whether an answer of the candidate's is not that of the reference, and its tokens are all legitimate."""
+    def differs(self, probe: Probe) -> str:
+        """``rounding`` or ``untold`` where the candidate's greedy answer is another one and not broken, else empty."""
         one, other = (self._replies.get((probe.name, arm)) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
         if one is None or other is None or one.trace is None or other.trace is None:
-            return False
-        same = one.trace.token_ids == other.trace.token_ids
-        return probe.request.sampling.greedy and not same and not self._apart(other, one.trace.token_ids, "")
+            return ""
+        same = _said(one.trace) == _said(other.trace)
+        if not probe.request.sampling.greedy or same or self._apart(other, _said(one.trace), ""):
+            return ""
+        return "rounding" if self._legitimate(other) else "untold"
 
     def _alone(self, probe: Probe, reply: Reply) -> Iterator[str]:
         """What is wrong with one arm's answer, its own earlier answers at hand."""
@@ -98,13 +101,13 @@ class _Answers:
     def _against_earlier(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[str]:
         earlier = self._replies.get((probe.same_as, reply.arm))
         if earlier is not None and earlier.trace is not None and probe.expected is None:
-            yield from self._other_than(reply, earlier.trace.token_ids, probe)
+            yield from self._other_than(reply, _said(earlier.trace), probe)
         others = [self._replies.get((name, reply.arm)) for name in probe.unlike]
-        texts = [other.trace.token_ids for other in others if other is not None and other.trace is not None]
-        if texts and all(text == trace.token_ids for text in texts):
+        texts = [_said(other.trace) for other in others if other is not None and other.trace is not None]
+        if texts and all(text == _said(trace) for text in texts):
             yield probe.looks_for
 
-    def _other_than(self, reply: Reply, ids: tuple[int, ...], probe: Probe) -> Iterator[str]:
+    def _other_than(self, reply: Reply, ids: Sequence[object], probe: Probe) -> Iterator[str]:
         if what := self._apart(reply, ids, probe.looks_for):
             yield what
 
@@ -118,14 +121,14 @@ class _Answers:
         how_far = "is forbidden" if forbidden else f"lies {reply.regrets[worst]:.3g} logits below the target's choice"
         yield f"output token {worst + 1} {how_far} under this request"
 
-    def _apart(self, reply: Reply, ids: tuple[int, ...], than: str) -> str:
-        """How an answer differs from these ids beyond what rounding can do; empty if it does not."""
+    def _apart(self, reply: Reply, ids: Sequence[object], than: str) -> str:
+        """How an answer differs from these ids (or letters) beyond what rounding can do; empty if it does not."""
         assert reply.trace is not None  # noqa: S101 - asked of answers alone
-        own = reply.trace.token_ids
+        own = _said(reply.trace)
         common = next((at for at, (a, b) in enumerate(zip(own, ids)) if a != b), min(len(own), len(ids)))
         if own == ids:
             return ""
-        if common in (len(own), len(ids)):
+        if reply.trace.token_ids and common in (len(own), len(ids)):
             return f"{len(own)} tokens instead of {len(ids)}: {than}"
         if self._legitimate(reply) or not self._decides(self._probes[reply.probe]):
             return ""
@@ -144,6 +147,11 @@ class _Answers:
         if self._measure.fine:
             return True
         return probe.request.sampling.greedy and self._measure.noise is not None
+
+
+def _said(trace: Trace) -> Sequence[object]:
+    """The answer's ids, or its letters where a server tells no ids."""
+    return trace.token_ids or trace.text
 
 
 def _said_wrongly(probe: Probe, trace: Trace) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pytest_specgate.gates.context import JudgeContext, Judged
 from pytest_specgate.gates.exactness import FINE, tolerance
-from pytest_specgate.gates.honoured import Broken, Measure, broken, turned_by_rounding
+from pytest_specgate.gates.honoured import Broken, Measure, broken, parted
 from pytest_specgate.gates.parts import unmeasured
 from pytest_specgate.records import Check, Interval, Outcome, Probe, Samples, Stored, Sweep
 from pytest_specgate.suite.cases import Gate
@@ -56,8 +56,11 @@ def _notes(sweep: Sweep, found: tuple[Broken, ...], measure: Measure) -> Iterato
         yield f"{name}, {arms} arm: {broke[0].what} [{shown(probes[name])}]"
     if len(ways) > MOST_NAMED:
         yield f"{len(ways) - MOST_NAMED} more: {', '.join(list(ways)[MOST_NAMED:])}"
-    if turned := turned_by_rounding(sweep, measure):
+    turned, untold = parted(sweep, measure)
+    if turned:
         yield f"answers that differ within the target's own noise: {', '.join(turned)}"
+    if untold:
+        yield f"answers that differ, by rounding or by a fault, which nothing tells apart here: {', '.join(untold)}"
     for left_out in sweep.not_asked:
         yield f"not asked: {left_out}"
 

@@ -57,8 +57,13 @@ class Ground:
         else:
             sentences = TEXT.split(". ")
             messages = (Message("user", f"Go on: {sentences[number % len(sentences)]}"),)
-        asked = Request(name, messages, self.budget, Sampling(), ignore_eos=True, token_ids=ids)
+        asked = Request(name, messages, self._room(length), Sampling(), ignore_eos=True, token_ids=ids)
         return replace(asked, **settings)  # type: ignore[arg-type]  # fields of a request, named by the callers below
+
+    def _room(self, length: int) -> int:
+        """The ordinary budget, or what the window leaves of it behind so many tokens."""
+        window = self.bounds.window if self.bounds else None
+        return self.budget if window is None else max(1, min(self.budget, window - length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,9 @@ def _lengths(ground: Ground) -> Iterator[Probe]:
     if ground.bounds is None:
         return
     block = ground.bounds.block or BLOCK
-    around = [length for length in (block - 1, block, block + 1) if length <= ground.longest]
-    for length in sorted({*range(1, ground.k + 4), *around}):
+    most = min(ground.longest, (ground.bounds.window or ground.longest) - 1)
+    lengths = {*range(1, ground.k + 4), block - 1, block, block + 1}
+    for length in sorted(length for length in lengths if 1 <= length <= most):
         wrong = f"another text than the target's after a prompt of {length} tokens"
         yield Probe(f"length/{length}", "length", wrong, ground.request(length, length))
     empty = ground.request(0, 0, token_ids=())

@@ -21,6 +21,10 @@ class Failure(Exception):
         self.hint = hint
 
 
+class Lacking(Failure):
+    """The server takes no such request at all, whatever the model."""
+
+
 def no_stream(content_type: str, text: str) -> Failure:
     """The answer is of another kind than a stream of events."""
     said = f": {quoted(text)}" if text.strip() else ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_specgate.engines.base import seed_of
 from pytest_specgate.engines.serving.dialects import Dialect
-from pytest_specgate.engines.serving.failures import Failure
+from pytest_specgate.engines.serving.failures import Failure, Lacking
 from pytest_specgate.records import Request, Sampling
 from pytest_specgate.suite.servers import ServerSpec
 
@@ -48,7 +48,7 @@ def body(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> di
 
 def _prompt(request: Request, endpoint: str) -> dict[str, Any]:
     if request.token_ids is not None:
-        raise Failure("cannot be asked by token ids over this protocol", "use prompts of text")
+        raise Lacking("cannot be asked by token ids over this protocol", "use prompts of text")
     if endpoint == "chat":
         return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
     if len(request.messages) > 1:
@@ -86,5 +86,5 @@ def _further_settings(request: Request, dialect: Dialect) -> Iterator[tuple[str,
         if name not in dialect.keys:
             what = f"takes no {name!r}: it is not part of the protocol that it speaks ({dialect.shown})"
             hint = f"remove {name!r} from the scenario, or name the server's software with 'dialect'"
-            raise Failure(what, hint)
+            raise Lacking(what, hint)
         yield dialect.keys[name], list(value) if isinstance(value, tuple) else value

@@ -39,6 +39,7 @@ TRTLLM = Dialect(
         "min_p": "min_p",
         "repetition_penalty": "repetition_penalty",
         "min_tokens": "min_tokens",
+        "stop_ids": "stop_token_ids",
         "ignore_eos": "ignore_eos",
     },
     off={"top_k": 0, "min_p": 0.0},
