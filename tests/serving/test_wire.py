@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_specgate.engines.base import seed_of
 from pytest_specgate.engines.serving.dialects import DIALECTS
-from pytest_specgate.engines.serving.failures import Failure
+from pytest_specgate.engines.serving.failures import Failure, Lacking
 from pytest_specgate.engines.serving.wire import body
 from pytest_specgate.records import Bias, Request, Sampling
 from pytest_specgate.suite.servers import ServerSpec
@@ -120,3 +121,13 @@ def test_the_suites_own_keys_go_along_and_come_before_a_dialects_defaults() -> N
 
     assert found["return_token_ids"] is False
     assert found["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_further_ends_reach_who_takes_them_and_ids_nobody() -> None:
+    ending = replace(ask(), stop_ids=(7, 9))
+    for dialect in ("vllm", "sglang", "trtllm"):
+        assert asked(ending, dialect)["stop_token_ids"] == [7, 9]
+    with pytest.raises(Lacking, match="takes no 'stop_ids'"):
+        asked(ending, "plain")
+    with pytest.raises(Lacking, match="takes no prompt of token ids"):
+        asked(replace(ask(), token_ids=(1, 2)), "vllm")
