@@ -129,5 +129,5 @@ def test_further_ends_reach_who_takes_them_and_ids_nobody() -> None:
         assert asked(ending, dialect)["stop_token_ids"] == [7, 9]
     with pytest.raises(Lacking, match="takes no 'stop_ids'"):
         asked(ending, "plain")
-    with pytest.raises(Lacking, match="takes no prompt of token ids"):
+    with pytest.raises(Lacking, match="cannot be asked by token ids"):
         asked(replace(ask(), token_ids=(1, 2)), "vllm")

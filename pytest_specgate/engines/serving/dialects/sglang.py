@@ -70,7 +70,6 @@ SGLANG = Dialect(
         "min_p": "min_p",
         "repetition_penalty": "repetition_penalty",
         "min_tokens": "min_tokens",
-        "stop_ids": "stop_token_ids",
         "ignore_eos": "ignore_eos",
         "stop_ids": "stop_token_ids",
     },

@@ -107,7 +107,6 @@ VLLM = Dialect(
         "min_p": "min_p",
         "repetition_penalty": "repetition_penalty",
         "min_tokens": "min_tokens",
-        "stop_ids": "stop_token_ids",
         "ignore_eos": "ignore_eos",
         "stop_ids": "stop_token_ids",
         "bad_words": "bad_words",
