@@ -142,7 +142,7 @@ def _refuse_nonsense(path: Path, text: str, document: Document) -> None:
         what = f"holds numbers of the suite {document.suite!r}, but is named for {path.stem!r}"
         raise BaselineError(where, what, f"name it {document.suite}.json, or {_REFRESH}")
     for case, entry in document.cases.items():
-        for inside, what in problems(entry.recorded, entry.scalars, entry.anchor, entry.prompts):
+        for inside, what in problems(entry.recorded, entry.scalars, entry.anchor, entry.prompts, entry.costs):
             at = ("cases", case, *inside)
             raise BaselineError(Location(path, *jsontext.locate(text, at)), f"{shown(at)}: {what}", _REFRESH)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from pytest_specgate.metrics import METRICS, Family, Unit
-from pytest_specgate.records import Anchor, Counts, PromptSamples
+from pytest_specgate.records import Anchor, Costs, Counts, PromptSamples
 
 Path = tuple[str | int, ...]
 Problem = tuple[Path, str]
@@ -40,7 +40,11 @@ _LOG_LIMIT = math.log(1e6)
 
 
 def problems(
-    recorded: str, scalars: Mapping[str, float], anchor: Anchor | None, prompts: Sequence[PromptSamples]
+    recorded: str,
+    scalars: Mapping[str, float],
+    anchor: Anchor | None,
+    prompts: Sequence[PromptSamples],
+    costs: Costs | None = None,
 ) -> Iterator[Problem]:
     """What of one case's entry cannot be true, each with the path inside the entry."""
     yield from _date(("recorded",), recorded)
@@ -51,6 +55,19 @@ def problems(
         for name, value in anchor.values.items():
             yield from _value(("anchor", "values", name), name, value)
     yield from _prompts(prompts)
+    if costs is not None:
+        yield from _costs(costs)
+
+
+def _costs(costs: Costs) -> Iterator[Problem]:
+    """Times above zero, and widths that rise from one token."""
+    widths = [one.width for one in costs.target]
+    if widths[:1] != [1] or sorted(set(widths)) != widths:
+        yield ("costs", "target"), f"widths {', '.join(map(str, widths)) or 'of none'} do not rise from 1"
+    parts = [(("costs", "target", number), one) for number, one in enumerate(costs.target)]
+    for at, one in [*parts, *([] if costs.draft is None else [(("costs", "draft"), costs.draft)])]:
+        if not one.seconds or min(one.seconds) <= 0:
+            yield (*at, "seconds"), "a forward takes time above zero"
 
 
 def _prompts(prompts: Sequence[PromptSamples]) -> Iterator[Problem]:

@@ -81,7 +81,7 @@ def _failure(item: GateItem, verdict: Verdict) -> str:
     """Tell what was found; a gate only fails on numbers, so that its case was measured."""
     from pytest_specgate.metrics import METRICS, Family
     from pytest_specgate.report.failure import failure_text
-    from pytest_specgate.report.phrases import history
+    from pytest_specgate.report.phrases import composition, history
     from pytest_specgate.report.since import compared
 
     if item.config.stash[RUN].options.selftest:  # what was measured is an engine with a loss, which is no news
@@ -90,7 +90,10 @@ def _failure(item: GateItem, verdict: Verdict) -> str:
     told: list[str] = []
     speed = METRICS[verdict.metric].family is Family.SPEEDUP
     if result.found is not None and (speed or any(check.kind != "limit" for check in verdict.checks)):
-        told = history(compared(item.case.id, result.found.stored), result.measurement, result.samples)
+        stored = compared(item.case.id, result.found.stored)
+        told = [f"since: {line}" for line in history(stored, result.measurement, result.samples)]
+    elif speed:
+        told = [f"made of: {line}" for line in composition(result.measurement, result.samples)]
     return failure_text(verdict, result.measurement, told)
 
 

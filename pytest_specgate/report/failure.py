@@ -15,7 +15,7 @@ _INDENT = "  "
 def failure_text(verdict: Verdict, measurement: Measurement | None = None, history: Sequence[str] = ()) -> str:
     """Several lines, the first of which stands alone; ``history`` says what changed since the baseline."""
     first, *others = (_INDENT * depth + visible(line) for depth, line in _lines(verdict, measurement))
-    return "\n".join([first, *(f"{_INDENT}since: {visible(line)}" for line in history), *others])
+    return "\n".join([first, *(f"{_INDENT}{visible(line)}" for line in history), *others])
 
 
 def _lines(verdict: Verdict, measurement: Measurement | None) -> Iterator[tuple[int, str]]:

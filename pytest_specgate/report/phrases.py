@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_specgate.metrics import METRICS, Family
+from pytest_specgate.metrics import METRICS, Family, Unit
 from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Verdict
 from pytest_specgate.report.advised import Advice
+from pytest_specgate.report import prediction
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.numbers import UNMEASURED
 from pytest_specgate.report.outline import CaseView, counts
 from pytest_specgate.report.since import Compared, explanation, subject_changes
 from pytest_specgate.report.terminal import shown
+from pytest_specgate.units import format_value
 
 _MOST_REASONS, _MOST_COSTS = 4, 2
 _SAID = {
@@ -73,6 +75,21 @@ def explained(verdict: Verdict, view: CaseView) -> str:
     if view.baseline is None or view.measurement is None or view.samples is None or not (speed or compares):
         return ""
     return explanation(view.baseline, view.samples, view.measurement.costs)
+
+
+def composition(taken: Measurement, now: Samples | None) -> list[str]:
+    """What a speed is made of, where no baseline tells what it was; nothing without costs."""
+    rounds = prediction.per_round(now) if now is not None else None
+    spent = prediction.round_time(rounds, taken.costs, prediction.decode_times(now)) if now is not None else None
+    if now is None or rounds is None or spent is None or taken.costs is None:
+        return []
+    draft, verify, loop = (format_value(part, Unit.SECONDS) for part in (spent.draft, spent.verify, spent.loop))
+    alone, predicted = format_value(spent.alone, Unit.SECONDS), prediction.predicted_speedup(now, taken.costs)
+    parts = f"drafting {draft}, the target's forward {verify}, the loop {loop}"
+    return [
+        f"a round yields {rounds.emitted:.2f} tokens and takes {parts}; the target alone takes {alone} a token; "
+        f"without the loop's own work it would be {predicted:.2f}x"
+    ]
 
 
 def history(before: Compared, taken: Measurement, now: Samples | None) -> list[str]:

@@ -23,6 +23,7 @@ from pytest_specgate.report.together import on_engine
 from pytest_specgate.suite.advising import AdviceSpec
 from tests.unit.reporting import measured
 
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "advice.md"
 ADOPT, CONDITIONS, REFUSE, UNKNOWN = Recommendation
 WANTED = Wanted()
 VIEW = CaseView("s.yaml", "e", "qa-t0-c1", (), None, None, "this case was not measured")
@@ -58,8 +59,11 @@ CASES: dict[str, tuple[list[Evidence], Recommendation]] = {
 }
 
 
-def test_every_rule_has_its_case() -> None:
+def test_every_rule_has_its_case_and_its_row_in_the_documentation() -> None:
     assert list(CASES) == [rule.name for rule in RULES]
+    rows = [line for line in DOCUMENTED.read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
+    told = {row.split(" | ")[0][2:]: row.split(" | ")[2].removesuffix(" |").partition(":")[0] for row in rows}
+    assert told == {rule.name: rule.recommendation.value for rule in RULES}
 
 
 @pytest.mark.parametrize("name", CASES)
