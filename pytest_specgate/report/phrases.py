@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pytest_specgate.metrics import METRICS, Family, Unit
 from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Verdict
-from pytest_specgate.report.advised import Advice
 from pytest_specgate.report import prediction
+from pytest_specgate.report.advised import Advice
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.numbers import UNMEASURED
 from pytest_specgate.report.outline import CaseView, counts
@@ -85,11 +85,9 @@ def composition(taken: Measurement, now: Samples | None) -> list[str]:
         return []
     draft, verify, loop = (format_value(part, Unit.SECONDS) for part in (spent.draft, spent.verify, spent.loop))
     alone, predicted = format_value(spent.alone, Unit.SECONDS), prediction.predicted_speedup(now, taken.costs)
-    parts = f"drafting {draft}, the target's forward {verify}, the loop {loop}"
-    return [
-        f"a round yields {rounds.emitted:.2f} tokens and takes {parts}; the target alone takes {alone} a token; "
-        f"without the loop's own work it would be {predicted:.2f}x"
-    ]
+    said = f"a round yields {rounds.emitted:.2f} tokens and takes drafting {draft}, the target's forward {verify}, "
+    said += f"the loop {loop}; the target alone takes {alone} a token; "
+    return [f"{said}without the loop's own work it would be {predicted:.2f}x"]
 
 
 def history(before: Compared, taken: Measurement, now: Samples | None) -> list[str]:
