@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def arm(*flags: str, model: str = MODEL) -> dict[str, object]:
     return {"command": [str(SERVER), "-m", model, "--port", "${port}", "-t", "1", "-c", "1024", "-np", "1", *flags]}
 
 
-def engine(reference: dict[str, object], candidate: dict[str, object]) -> dict[str, object]:
+def engine(reference: dict[str, object], candidate: dict[str, object]) -> dict[str, Any]:
     server = {"model": "smollm2", "reference": reference, "candidate": candidate}
     return {"real": {"kind": "openai", "server": server}}
 
@@ -76,6 +77,28 @@ def test_a_reference_server_that_speculates_is_refused(project: Project) -> None
 
     result.assert_outcomes(errors=1)
     assert "though it is the reference arm's" in result.stdout.str()
+
+
+def test_servers_that_take_turns_are_started_anew_for_every_round(project: Project) -> None:
+    engines = engine(arm("--metrics"), arm("--metrics", "--spec-type", "ngram-simple"))
+    engines["real"]["server"]["together"] = False
+    speed = {"metric": "speedup", "limit": ">=0.001x"}
+    project.suite(
+        speed,
+        engines=engines,
+        scenarios={"qa": {"category": "qa", "prompts": "prompts/p.jsonl", "max_tokens": 8}},
+        measure={"rounds": 4, "warmup": 1},
+    )
+    project.write("suites/prompts/p.jsonl", json.dumps({"id": "q", "turns": ["Count to five."]}) + "\n")
+
+    result = project.run("--specgate", "--specgate-report=out.json", "suites")
+
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    ((measured,),) = report["measurements"].values()
+    assert measured["apart"]
+    assert [pair["order"] for pair in measured["pairs"]] == ["AB", "BA", "AB", "BA"]
+    assert "each arm was started anew 4 times (at least 4)" in {f["detail"] for f in measured["findings"]}
+    assert "errors" not in result.parseoutcomes()
 
 
 def test_a_model_that_is_none_is_told_in_the_servers_own_words(project: Project) -> None:
