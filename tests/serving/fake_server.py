@@ -193,7 +193,7 @@ class FakeServer:
             if number == script.hang_after:
                 await _hang(writer, comments=script.comments)
             if number == script.error_after:
-                piece = Piece(0.0, b'data: {"error": {"message": "engine died", "code": 500}}\n\n')
+                piece = Piece(0.0, b'data: {"error": {"message": "engine died", "code": %d}}\n\n' % script.error_code)
             await _write(writer, piece, script)
             if number == script.error_after:
                 break

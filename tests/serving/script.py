@@ -48,6 +48,7 @@ class Script:
     drop_after: int | None = None
     hang_after: int | None = None
     error_after: int | None = None
+    error_code: int = 500
     endless: bool = False
     split: int = 0
     comments: bool = False

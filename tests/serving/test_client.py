@@ -43,6 +43,7 @@ FAULTS = [
     (Script(drop_after=0), f"closed the connection before the first token — {DIED}"),
     (Script(drop_after=3), f"closed the connection in mid-answer — {DIED}"),
     (Script(error_after=2), f"broke off with an error: engine died — {LOG}"),
+    (Script(error_after=2, error_code=400), f"broke off with an error: engine died — {SETTINGS}"),
     (Script(endless=True), f"goes on far beyond its budget of 64 tokens — {LOG}: it does not keep max_tokens"),
     (Script(hang_after=2), f"sent no token for 0.8 s — {LOG}, or raise 'timeout'"),
     (Script(hang_after=0), f"sent no token for 0.8 s — {LOG}, or raise 'timeout'"),

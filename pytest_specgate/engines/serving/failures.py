@@ -10,6 +10,7 @@ from pytest_specgate.engines.serving.stream import quoted
 
 EXTRA = "pip install 'pytest-specgate[http]'"
 _LOOK = "look at the server's log"
+_SETTINGS = "check the scenario's sampling and 'body', and name the server's software with 'dialect'"
 
 
 class Failure(Exception):
@@ -48,6 +49,11 @@ def endless(max_tokens: int) -> Failure:
     return Failure(f"goes on far beyond its budget of {max_tokens} tokens", f"{_LOOK}: it does not keep max_tokens")
 
 
+def broken_off(said: str, code: int) -> Failure:
+    """The stream carries an error in place of an answer; ``code`` is the status that it stands for, else 0."""
+    return Failure(f"broke off with an error: {said}", _SETTINGS if code in (400, 422) else _LOOK)
+
+
 def of_status(status: int, text: str, model: str) -> Failure:
     """An answer that is no success."""
     said = f": {quoted(text)}" if text.strip() else ""
@@ -57,7 +63,7 @@ def of_status(status: int, text: str, model: str) -> Failure:
     if status == 404:
         return Failure(what, f"check that it serves a model named {model!r}, and 'url' and 'endpoint'")
     if status in (400, 422):
-        return Failure(what, "check the scenario's sampling and 'body', and name the server's software with 'dialect'")
+        return Failure(what, _SETTINGS)
     if status in (429, 503):
         return Failure(what, "lower the scenario's concurrency, or wait until the server is free")
     if 300 <= status < 400:

@@ -18,11 +18,12 @@ QUOTED = 300
 
 
 class BadStream(Exception):
-    """The stream says something that is no answer; ``what`` is for the message."""
+    """The stream says something that is no answer; ``what`` is for the message, ``code`` is 0 where none is told."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, code: int = 0) -> None:
         super().__init__(what)
         self.what = what
+        self.code = code
 
 
 class Delta(NamedTuple):
@@ -101,7 +102,7 @@ class _Reader:
     def take(self, event: Event) -> None:
         data = _object(event.data)
         if problem := _error_of(data):
-            raise BadStream(problem)
+            raise BadStream(problem, _code_of(data))
         usage, choices = data.pop("usage", None), data.pop("choices", None)
         total = None
         if isinstance(usage, dict):
@@ -161,6 +162,13 @@ def _error_of(data: Mapping[str, Any]) -> str:
     if error:
         return quoted(str(error))
     return quoted(str(data.get("message", "")))
+
+
+def _code_of(data: Mapping[str, Any]) -> int:
+    """The status that an error event stands for; servers can only say it here once the stream has begun."""
+    error = data.get("error")
+    code = (error if isinstance(error, dict) else data).get("code")
+    return code if type(code) is int else 0
 
 
 def quoted(text: str) -> str:

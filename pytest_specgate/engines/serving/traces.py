@@ -9,7 +9,7 @@ from pytest_specgate.engines.serving.accounting import Counted, Uncounted, count
 from pytest_specgate.engines.serving.client import Exchange
 from pytest_specgate.engines.serving.counters import Seen
 from pytest_specgate.engines.serving.dialects import Acceptance, Dialect
-from pytest_specgate.engines.serving.failures import Failure, cut_short
+from pytest_specgate.engines.serving.failures import Failure, broken_off, cut_short
 from pytest_specgate.engines.serving.sse import events
 from pytest_specgate.engines.serving.stream import Answer, BadStream, read
 from pytest_specgate.records import Arm, Counts, Request, Told, Trace
@@ -33,7 +33,7 @@ def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] |
     try:
         answer = read(exchange.submit_ns, events(exchange.reads))
     except BadStream as error:
-        raise Failure(f"broke off with an error: {error.what}", "look at the server's log") from None
+        raise broken_off(error.what, error.code) from None
     if not answer.whole:
         raise cut_short(any(delta.real for delta in answer.deltas))
     try:
