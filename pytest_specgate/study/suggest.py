@@ -162,12 +162,9 @@ def _proposal(case: Case, label: str, runs: Sequence[CaseResult], rate: _Rate) -
     logged = not by_points and all(one.value > 0 for one in levels)
     values = [math.log(one.value) if logged else one.value for one in levels]
     scale = level if logged else 1.0
-    scatter = stdev(values)
     own = max(_half(one) for one in levels) / scale
-    change_own = max(_half(one) for one in changes) / scale
-    quantile = t_above(rate.alpha, len(runs) - 1)
-    room = quantile * math.sqrt(1 + 1 / len(runs)) * scatter + own
-    change = quantile * math.sqrt(2) * scatter + change_own
+    room, change = rooms(values, rate.alpha)
+    room, change = room + own, change + max(_half(one) for one in changes) / scale
     lower = METRICS[label.partition(".")[0]].better is not Better.LOWER
     bound = level * math.exp(-room if lower else room) if logged else level - room if lower else level + room
     return Proposal(
@@ -177,9 +174,19 @@ def _proposal(case: Case, label: str, runs: Sequence[CaseResult], rate: _Rate) -
         level=level,
         bound=bound,
         change=1 - math.exp(-change) if logged and lower else math.expm1(change) if logged else change,
-        scatter=scatter,
-        exact=scatter <= 1e-12 and own <= 1e-12,
+        scatter=stdev(values),
+        exact=stdev(values) <= 1e-12 and own <= 1e-12,
     )
+
+
+def rooms(values: Sequence[float], alpha: float) -> tuple[float, float]:
+    """How far from these runs' mean a further run of the same code lies, and how far from any single one of it.
+
+    Each is exceeded on one side with a chance of ``alpha``, whatever the scatter is (t prediction limits for normal
+    runs). One that serves as the baseline is a single run.
+    """
+    quantile = t_above(alpha, len(values) - 1)
+    return quantile * math.sqrt(1 + 1 / len(values)) * stdev(values), quantile * math.sqrt(2) * stdev(values)
 
 
 def _half(found: Interval) -> float:
