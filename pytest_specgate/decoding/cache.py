@@ -44,6 +44,28 @@ class Span:
         return torch.tensor(self.starts, device=device)[:, None] + ahead
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where one forward writes and what it reads, by layer: views that are taken for all layers at once.
+
+    ``into`` is where the new tokens go, a slice of their places or the rows' whole slots; ``index`` leads to the places
+    within the latter, None for a slice. ``keys`` and ``values`` are what the rows then hold.
+    """
+
+    into: tuple[Tensor, ...]
+    index: tuple[Tensor | slice, ...] | None
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+    def write(self, layer: int, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Write ``[rows, width, 2 × heads, head size]``, keys first, and return keys and values so far."""
+        if self.index is None:
+            self.into[layer].copy_(states.transpose(1, 2))
+        else:
+            self.into[layer][self.index] = states
+        return self.keys[layer], self.values[layer]
+
+
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers ships no types
     """One layer's keys and values; its tensors are made at the first write, when their sizes are known."""
 
@@ -65,6 +87,13 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers ships no
         """Allocate. Zeroed, for what a mask hides must still be a number."""
         self.keys, self.values = self._room(key_states), self._room(value_states)
         self.is_initialized = True
+
+    def adopt(self, keys: Tensor, values: Tensor) -> None:
+        """Take these for its own, and keep what it has."""
+        if self.is_initialized:
+            keys.copy_(self.keys)
+            values.copy_(self.values)
+        self.keys, self.values, self.is_initialized = keys, values, True
 
     def _room(self, states: Tensor) -> Tensor:
         return states.new_zeros(self._slots, states.shape[1], self._capacity, states.shape[3])
@@ -111,6 +140,9 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
     def __init__(self, layers: int, slots: int, capacity: int) -> None:
         super().__init__(layers=[SlotLayer(slots, capacity) for _ in range(layers)])
         self.slots, self.capacity = slots, capacity
+        self._pool: Tensor | None = None
+        self._span = Span((0,), 0)
+        self._places: Tensor | None = None
 
     def aim(self, span: Span, positions: Tensor) -> None:
         """Say where the next forward's block goes; ``positions`` is ``[rows, width]``.
@@ -120,11 +152,35 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
         """
         within = span.length <= self.capacity
         places = None if span.aligned and within else positions if within else positions.clamp(max=self.capacity - 1)
-        for layer in self.layers:
-            layer.aim(span, places)
+        self._span, self._places = span, places
+        if self._pool is None:
+            for layer in self.layers:
+                layer.aim(span, places)
+
+    def block(self, like: Tensor, heads: int, size: int) -> Block:
+        """The block that the cache is aimed at, of layers that are alike, in the dtype and on the device of ``like``.
+
+        All layers' keys and values then lie in one tensor, of which each layer's own are views.
+        """
+        if self._pool is None:
+            self._pool = like.new_zeros(len(self.layers), self.slots, 2 * heads, self.capacity, size)
+            for layer, store in zip(self.layers, self._pool):
+                layer.adopt(store[:, :heads], store[:, heads:])
+        span, places = self._span, self._places
+        rows = self._pool[:, span.slots]
+        seen = rows[:, :, :, : span.length]
+        keys, values = seen[:, :, :heads].unbind(0), seen[:, :, heads:].unbind(0)
+        if places is None:
+            start = span.starts[0]
+            return Block(rows[:, :, :, start : start + span.width].unbind(0), None, keys, values)
+        row = torch.arange(len(span.starts), device=like.device)[:, None]
+        return Block(rows.unbind(0), (row, slice(None), places), keys, values)
 
     def move(self, source: int, target: int) -> None:
         """Copy one slot over another in all layers."""
+        if self._pool is not None:
+            self._pool[:, target] = self._pool[:, source]
+            return
         for layer in self.layers:
             layer.move(source, target)
 

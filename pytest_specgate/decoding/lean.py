@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
 from pytest_specgate.decoding.anatomy import Anatomy
-from pytest_specgate.decoding.cache import SlotCache, Span
+from pytest_specgate.decoding.cache import Block, SlotCache, Span
 
 _CLASSES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
 #: How far scores of the two forwards may differ, relative to the largest: rounding in another order.
@@ -59,12 +59,13 @@ class LeanForward:
         turn = (cosine[:, :, None], torch.cat((-sine[..., :half], sine[..., half:]), dim=-1)[:, :, None])
         if mask is not None:
             mask = mask.repeat(1, 1, self._each, 1)
+        block = cache.block(hidden, self._shared, self._size)
         # Read anew each time: an early exit lowers the number.
-        for layer, stored in zip(self._layers[: self._config.num_hidden_layers], cache.layers):
-            hidden = self._attend(layer, hidden, turn, mask, stored)
+        for number, layer in enumerate(self._layers[: self._config.num_hidden_layers]):
+            hidden = self._attend(layer, hidden, turn, mask, (block, number))
             normed = self._norm(hidden, layer.between)
             gate, up = linear(normed, *layer.wide).chunk(2, dim=-1)
-            hidden = hidden + linear(silu(gate) * up, *layer.down)
+            hidden += linear(silu(gate).mul_(up), *layer.down)
         scores: Tensor = self._model.lm_head(self._norm(hidden[:, -keep:], base.norm.weight))
         return scores
 
@@ -72,19 +73,20 @@ class LeanForward:
         """As these classes do it: in float32 whatever the dtype, and scaled in the dtype."""
         if hidden.dtype is torch.float32:
             return rms_norm(hidden, hidden.shape[-1:], weight, self._epsilon)
-        return rms_norm(hidden.float(), hidden.shape[-1:], None, self._epsilon).to(hidden.dtype) * weight
+        return rms_norm(hidden.float(), hidden.shape[-1:], None, self._epsilon).to(hidden.dtype).mul_(weight)
 
     def _attend(
-        self, layer: _Layer, hidden: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor | None, stored: Any
+        self, layer: _Layer, hidden: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor | None, at: tuple[Block, int]
     ) -> Tensor:
+        """Add what the layer's attention finds to ``hidden``, in place."""
         rows, width, _ = hidden.shape
-        normed = self._norm(hidden, layer.before)
-        made = linear(normed, *layer.into).view(rows, width, -1, self._size)
+        block, number = at
+        made = linear(self._norm(hidden, layer.before), *layer.into).view(rows, width, -1, self._size)
         turned = made[:, :, : self._heads + self._shared]
-        turned = torch.addcmul(turned * turn[0], turned.roll(self._size // 2, dims=-1), turn[1]).transpose(1, 2)
-        values = made[:, :, self._heads + self._shared :].transpose(1, 2)
-        keys, values = stored.update(turned[:, self._heads :], values)
-        queries = turned[:, : self._heads]
+        rolled = turned.roll(self._size // 2, dims=-1)
+        turned.mul_(turn[0]).addcmul_(rolled, turn[1])
+        keys, values = block.write(number, made[:, :, self._heads :])
+        queries = made[:, :, : self._heads].transpose(1, 2)
         if mask is None and width > 1:
             found = scaled_dot_product_attention(
                 queries, keys, values, is_causal=True, scale=self._scale, enable_gqa=self._each > 1
@@ -93,7 +95,8 @@ class LeanForward:
             packed = queries.reshape(rows, self._shared, self._each * width, self._size)
             found = scaled_dot_product_attention(packed, keys, values, attn_mask=mask, scale=self._scale)
             found = found.view(rows, self._heads, width, self._size)
-        return hidden + linear(found.transpose(1, 2).reshape(rows, width, -1), *layer.out)
+        hidden += linear(found.transpose(1, 2).reshape(rows, width, -1), *layer.out)
+        return hidden
 
 
 def lean(model: Any, anatomy: Anatomy) -> LeanForward | None:
