@@ -5,6 +5,7 @@ witness. Ratios are taken within a round and their median is told. Both are deco
 is taken off.
 
 python benchmarks/decoding.py [--dtype float32] [--threads 1] [--rounds 5] [--tokens 32] [--k 2 3 4] [--batch 8]
+    [--only plain draft lookup batch]
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ COPIED = (
     "two bottles of milk, a newspaper, stamps for three letters, and a small bunch of yellow flowers."
 )
 Ids = list[list[int]]
+Arms = dict[str, Callable[[int], Ids]]
 
 
 class Bench:
@@ -92,7 +94,7 @@ def timed(run: Callable[[int], Ids], tokens: int) -> tuple[float, float, Ids]:
     return time.perf_counter() - wall, time.process_time() - cpu, made
 
 
-def compare(arms: dict[str, Callable[[int], Ids]], base: str, tokens: int, rounds: int) -> None:
+def compare(arms: Arms, base: str, tokens: int, rounds: int) -> None:
     """Run all arms ``rounds`` times in alternating order; print each one's cost, and its speed over the base's."""
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
     texts: dict[str, Ids] = {}
@@ -116,6 +118,38 @@ def compare(arms: dict[str, Callable[[int], Ids]], base: str, tokens: int, round
         )
 
 
+def plain(bench: Bench, _: argparse.Namespace) -> tuple[Arms, str]:
+    return {"generate": bench.generate(ASKED), "native": bench.native([ASKED])}, "generate"
+
+
+def drafting(bench: Bench, options: argparse.Namespace) -> tuple[Arms, str]:
+    arms = {"native": bench.native([ASKED])}
+    for k in options.k:
+        arms[f"native, draft k={k}"] = bench.native([ASKED], DraftModel(bench.small), k)
+        arms[f"generate, draft k={k}"] = bench.generate(ASKED, assistant_model=bench.draft.model, num=k)
+    return arms, "native"
+
+
+def lookup(bench: Bench, options: argparse.Namespace) -> tuple[Arms, str]:
+    arms = {"native": bench.native([COPIED]), "generate": bench.generate(COPIED)}
+    for k in options.lookup:
+        arms[f"native, lookup k={k}"] = bench.native([COPIED], PromptLookup(3), k)
+        found = bench.generate(COPIED, prompt_lookup_num_tokens=k, max_matching_ngram_size=3)
+        arms[f"generate, lookup k={k}"] = found
+    return arms, "native"
+
+
+def batch(bench: Bench, options: argparse.Namespace) -> tuple[Arms, str]:
+    many = [f"{ASKED} Begin with the number {n}." for n in range(options.batch)]
+    arms = {"native": bench.native(many)}
+    for k in options.batch_k:
+        arms[f"native, draft k={k}"] = bench.native(many, DraftModel(bench.small), k)
+    return arms, "native"
+
+
+SECTIONS = {"plain": plain, "draft": drafting, "lookup": lookup, "batch": batch}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtype", default="float32")
@@ -125,29 +159,18 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--k", type=int, nargs="+", default=[2, 3, 4, 5, 6])
     parser.add_argument("--draft", default="models/smollm2-draft")
+    parser.add_argument("--lookup", type=int, nargs="+", default=[6, 8], help="drafted tokens of prompt lookup")
+    parser.add_argument("--batch-k", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     bench = Bench(options)
     size = (options.tokens, options.rounds)
     print(f"{options.dtype}, {options.threads} threads, {options.tokens} tokens, medians of {options.rounds} rounds")
-    print("plain, one request")
-    plain = {"generate": bench.generate(ASKED), "native": bench.native([ASKED])}
-    compare(plain, "generate", *size)
-    print("draft model, one request")
-    arms = {"native": plain["native"]}
-    for k in options.k:
-        arms[f"native, draft k={k}"] = bench.native([ASKED], DraftModel(bench.small), k)
-        arms[f"generate, draft k={k}"] = bench.generate(ASKED, assistant_model=bench.draft.model, num=k)
-    compare(arms, "native", *size)
-    print("prompt lookup, one request that copies")
-    copying = {"native": bench.native([COPIED]), "generate": bench.generate(COPIED)}
-    copying["native, lookup k=8"] = bench.native([COPIED], PromptLookup(3), 8)
-    copying["generate, lookup k=8"] = bench.generate(COPIED, prompt_lookup_num_tokens=8, max_matching_ngram_size=3)
-    compare(copying, "native", *size)
-    print(f"batch of {options.batch}")
-    many = [f"{ASKED} Begin with the number {n}." for n in range(options.batch)]
-    batch = {"native": bench.native(many), "native, draft k=2": bench.native(many, DraftModel(bench.small), 2)}
-    compare(batch, "native", *size)
+    for section in options.only:
+        print(section)
+        arms, base = SECTIONS[section](bench, options)
+        compare(arms, base, *size)
 
 
 if __name__ == "__main__":

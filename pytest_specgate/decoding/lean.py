@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from pytest_specgate.decoding.anatomy import Anatomy
 from pytest_specgate.decoding.cache import Block, SlotCache, Span
+from pytest_specgate.decoding.product import product
 
 _CLASSES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
 #: How far scores of the two forwards may differ, relative to the largest: rounding in another order.
@@ -64,10 +65,10 @@ class LeanForward:
         for number, layer in enumerate(self._layers[: self._config.num_hidden_layers]):
             hidden = self._attend(layer, hidden, turn, mask, (block, number))
             normed = self._norm(hidden, layer.between)
-            gate, up = linear(normed, *layer.wide).chunk(2, dim=-1)
-            hidden += linear(silu(gate).mul_(up), *layer.down)
-        scores: Tensor = self._model.lm_head(self._norm(hidden[:, -keep:], base.norm.weight))
-        return scores
+            gate, up = product(normed, *layer.wide).chunk(2, dim=-1)
+            hidden += product(silu(gate).mul_(up), *layer.down)
+        head = self._model.lm_head
+        return product(self._norm(hidden[:, -keep:], base.norm.weight), head.weight, head.bias)
 
     def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
         """As these classes do it: in float32 whatever the dtype, and scaled in the dtype."""
@@ -81,7 +82,7 @@ class LeanForward:
         """Add what the layer's attention finds to ``hidden``, in place."""
         rows, width, _ = hidden.shape
         block, number = at
-        made = linear(self._norm(hidden, layer.before), *layer.into).view(rows, width, -1, self._size)
+        made = product(self._norm(hidden, layer.before), *layer.into).view(rows, width, -1, self._size)
         turned = made[:, :, : self._heads + self._shared]
         rolled = turned.roll(self._size // 2, dims=-1)
         turned.mul_(turn[0]).addcmul_(rolled, turn[1])
@@ -95,7 +96,7 @@ class LeanForward:
             packed = queries.reshape(rows, self._shared, self._each * width, self._size)
             found = scaled_dot_product_attention(packed, keys, values, attn_mask=mask, scale=self._scale)
             found = found.view(rows, self._heads, width, self._size)
-        hidden += linear(found.transpose(1, 2).reshape(rows, width, -1), *layer.out)
+        hidden += product(found.transpose(1, 2).reshape(rows, width, -1), *layer.out)
         return hidden
 
 
@@ -111,7 +112,7 @@ def lean(model: Any, anatomy: Anatomy) -> LeanForward | None:
 def _plain(model: Any) -> bool:
     """Whether all is as the class has it: projections that are matrices, SiLU, attention that takes our masks fast."""
     attention = getattr(model.config, "_attn_implementation", "")
-    matrices = [part for block in model.model.layers for part in _projections(block)]
+    matrices = [model.lm_head, *(part for block in model.model.layers for part in _projections(block))]
     plain = all(type(part) is torch.nn.Linear and not part._forward_hooks for part in matrices)  # noqa: SLF001 - no public way
     # Quantized weights are tensors of classes of their own, which know how to multiply and not how to lie side by side.
     plain = plain and all(type(part.weight.data) is Tensor for part in matrices)

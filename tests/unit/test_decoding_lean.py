@@ -11,6 +11,7 @@ from pytest_specgate.decoding.anatomy import examine
 from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.lean import lean
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.product import product
 from tests.unit.decoding import FAMILIES, VOCABULARY, build
 
 FITS = {"Llama", "Qwen2"}
@@ -65,3 +66,31 @@ def test_the_modules_keep_their_weights_and_nothing_is_kept_twice() -> None:
     assert len({part.untyped_storage().data_ptr() for part in parts}) == 1
     for name, weight in plain.state_dict().items():
         assert torch.equal(weight, made.state_dict()[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (3, 1), (2, 3), (7, 1), (2, 4), (3, 5)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_product_of_few_rows_is_the_product(dtype: torch.dtype, shape: tuple[int, int], biased: bool) -> None:
+    source = torch.Generator().manual_seed(6)
+    x, weight = (torch.randn(*size, generator=source).to(dtype) for size in ((*shape, 48), (80, 48)))
+    bias = torch.randn(80, generator=source).to(dtype) if biased else None
+    with torch.inference_mode():
+        found = product(x, weight, bias)
+    exact = x.double() @ weight.double().T + (bias.double() if bias is not None else 0)
+    assert found.shape == (*shape, 80)
+    assert found.is_contiguous()
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.2, torch.float64: 1e-12}[dtype]
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=tolerance)
+
+
+def test_float32_on_a_cpu_is_scored_as_the_modules_score_it() -> None:
+    made = build("Llama").float()
+    network = Network(made)
+    tokens = torch.randint(VOCABULARY, (1, 12), generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        network.reserve(1, 16)
+        spans = ((0, 6), (6, 1), (7, 5))
+        ours = [network.forward(tokens[:, at : at + width], Span((at,), width)) for at, width in spans]
+        own = made(input_ids=tokens, use_cache=False).logits
+    torch.testing.assert_close(torch.cat(ours, dim=1), own, rtol=0, atol=2e-3)
