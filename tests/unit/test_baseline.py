@@ -235,6 +235,14 @@ NONSENSE = {
         text_with(lambda data: deep(data, "cases", "e::c", "scalars", "vram", to=0.0)),
         "cases.e::c.scalars.vram: 0 cannot be a value of vram",
     ),
+    "costs": (
+        text_with(lambda data: deep(data, "cases", "e::c", "costs", "target", 0, "seconds", 1, to=0)),
+        "cases.e::c.costs.target[0].seconds: a forward takes time above zero",
+    ),
+    "widths": (
+        text_with(lambda data: deep(data, "cases", "e::c", "costs", "target", 0, "width", to=7)),
+        "cases.e::c.costs.target: widths 7, 5 do not rise from 1",
+    ),
     "anchor": (
         text_with(lambda data: deep(data, "cases", "e::c", "anchor", "values", "speedup", to=-2.0)),
         "cases.e::c.anchor.values.speedup: -2 cannot be a value of speedup",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from pytest_specgate.report.prediction import Suggestion
 from pytest_specgate.report.terminal import advice_lines
 from pytest_specgate.report.together import on_engine
 from pytest_specgate.suite.advising import AdviceSpec
-from tests.unit.reporting import measured
+from tests.unit.reporting import HOSTILE, hostile, measured
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "advice.md"
 ADOPT, CONDITIONS, REFUSE, UNKNOWN = Recommendation
@@ -249,6 +250,24 @@ def test_every_face_tells_it(report: Report) -> None:
     said = "advice: demo.specgate.yaml · slow: do not adopt: output is not the target's in qa-t0"
     assert said in lines
     assert document.from_json(document.to_json(report), Path("r.json")).advice == report.advice
+
+
+@pytest.mark.parametrize(
+    "text",
+    [HOSTILE, "\x1b]0;gone\x07\x1b[2J\u202e\u2066\x00\ud800", "long " + "x" * 1_000_000],
+    ids=["all kinds", "controls", "a megabyte"],
+)
+def test_hostile_names_are_inert_in_every_face(report: Report, text: str) -> None:
+    struck = advise(hostile(report, text))
+
+    shown = list(advice_lines(struck.advice))
+    assert shown
+    assert max(map(len, shown)) < 450
+    for face in (*shown, markdown(struck), html(struck)):
+        assert not re.search("[\x00\x07\x1b\u202e\u2066\ud800]", face)
+    assert "<script>alert" not in html(struck)
+    assert len(markdown(struck).encode()) <= 65_000
+    assert document.from_json(document.to_json(struck), Path("r.json")) == struck
 
 
 def test_no_price_no_costs(report: Report) -> None:

@@ -33,10 +33,11 @@ def test_without_a_baseline_a_speed_is_told_in_its_parts() -> None:
     (view,) = outline(fixed())
     assert view.measurement is not None
 
-    assert composition(view.measurement, view.samples) == [
+    (said,) = composition(view.measurement, view.samples)
+    assert said == (
         "a round yields 3.00 tokens and takes drafting 13.6 ms, the target's forward 21 ms, the loop 5.4 ms; "
         "the target alone takes 20.02 ms a token; without the loop's own work it would be 1.65x"
-    ]
+    )
     assert composition(replace(view.measurement, costs=None), view.samples) == []
 
 
