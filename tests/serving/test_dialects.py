@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.sse import Event, events
 from pytest_specgate.engines.serving.stream import Answer, read
 from pytest_specgate.engines.serving.tally import Tally, counts, since
-from pytest_specgate.records import Counts, Round
+from pytest_specgate.records import Chunk, Counts, Round
 from tests.serving.answers import DONE, MS, answered, chunk, usage
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -102,9 +103,22 @@ def test_vllms_counters_are_added_over_engines_and_reasons() -> None:
 
     one, both = tally("vllm", page), tally("vllm", page + second)
 
-    assert one == Tally(5, 120, None, 23, 92, 37, (14, 9, 7, 7))
-    assert both == Tally(10, 240, None, 46, 184, 74, (28, 18, 14, 14))
-    assert counts(one, requests=5, tokens=120) == Counts(rounds=78, drafts=23, drafted=92, tested=53, accepted=37)
+    assert one == Tally(5, 132, None, 18, 69, 19, (6, 5, 4, 4))
+    assert both == Tally(10, 264, None, 36, 138, 38, (12, 10, 8, 8))
+    assert counts(one, requests=5, tokens=132) == Counts(rounds=108, drafts=18, drafted=69, tested=None, accepted=19)
+
+
+def test_a_recorded_stream_of_vllm() -> None:
+    answer = read(0, events([(MS, recorded("vllm-0.32-stream.txt").encode())]))
+    counted = count(answer)
+    spread = replace(counted, chunks=tuple(Chunk(n * MS, len(delta.ids)) for n, delta in enumerate(answer.deltas[1:])))
+
+    assert (answer.finish, answer.prompt_tokens, len(answer.ids), counted.notes) == ("length", 41, 12, ())
+    assert [chunk.tokens for chunk in spread.chunks] == [1, 1, 1, 5, 2, 1, 1]
+    # Three steps and, beside them, three forwards that drafted nothing: the budget cut a token off the last step.
+    assert DIALECTS["vllm"].acceptance(answer, spread) == Acceptance(
+        counts=Counts(rounds=6, drafts=3, drafted=9, tested=7, accepted=6)
+    )
 
 
 def per_request(accepted: list[int], drafted: list[int], **more: Any) -> Event:

@@ -64,3 +64,20 @@ def test_an_error_inside_gives_the_device_back() -> None:
         raise KeyError
     with alone_on("cpu", "b", pytest.fail):
         pass
+
+
+@pytest.mark.parametrize(
+    ("device", "locked"),
+    [
+        ("server 10.0.0.7", ["host-10.0.0.7"]),
+        ("server b.example+a.example", ["host-a.example", "host-b.example"]),
+        ("server 127.0.0.1", ["cpu"]),
+        ("server localhost+gpu-box", ["cpu", "host-gpu-box"]),
+        ("server ../../etc", ["host-.._.._etc"]),
+    ],
+)
+def test_servers_have_their_hosts_and_those_here_our_cpu(tmp_path: Path, device: str, locked: list[str]) -> None:
+    with alone_on(device, "a", print):
+        held = sorted(path.stem for path in (tmp_path / "locks").iterdir())
+
+    assert held == locked

@@ -48,14 +48,14 @@ def _acceptance(answer: Answer, counted: Counted) -> Acceptance | None:
 
 def _from_steps(steps: list[tuple[int, int]], counted: Counted) -> Acceptance:
     """Whole rounds where these steps are all there were, else exact totals."""
-    cut = sum(accepted + 1 for _, accepted in steps) - (counted.tokens - 1)
-    if not steps or cut < 0 or cut > steps[-1][1]:
+    cut = _cut([accepted for _, accepted in steps], counted)
+    if not steps or cut > steps[-1][1] or cut != sum(accepted + 1 for _, accepted in steps) - (counted.tokens - 1):
         tally = Tally(
             drafts=sum(1 for drafted, _ in steps if drafted),
             drafted=sum(drafted for drafted, _ in steps),
             accepted=sum(accepted for _, accepted in steps),
         )
-        found = counts(tally, 1, counted.tokens)
+        found = counts(tally, 1, counted.tokens + cut)
         tested = sum(min(accepted + 1, drafted) for drafted, accepted in steps)
         exact = found and Counts(found.rounds, found.drafts, found.drafted, tested, found.accepted)
         return Acceptance(counts=exact)
@@ -65,6 +65,21 @@ def _from_steps(steps: list[tuple[int, int]], counted: Counted) -> Acceptance:
         position += emitted
         rounds.append(Round(drafted, min(accepted + 1, drafted), accepted, emitted, _when(counted, position)))
     return Acceptance(rounds=tuple(rounds))
+
+
+def _cut(accepted: list[int], counted: Counted) -> int:
+    """Tokens that the text's end cut off its last step.
+
+    A chunk is a step, or a forward that drafted nothing, or several of both where they came together. Steps of more
+    than one token that no chunk before the last has room for ended in the last one.
+    """
+    blocks = [kept + 1 for kept in accepted if kept]
+    *before, last = [chunk.tokens for chunk in counted.chunks[1:]] or [counted.tokens - 1]
+    for tokens in before:
+        room = tokens
+        while blocks and blocks[0] <= room:
+            room -= blocks.pop(0)
+    return max(sum(blocks) - last, 0)
 
 
 def _when(counted: Counted, position: int) -> int:
