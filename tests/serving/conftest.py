@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("aiohttp", reason="serving needs pytest-specgate[http]")
-
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.openai import OpenAIEngine
 from pytest_specgate.records import Message, Request, Sampling
@@ -24,6 +22,12 @@ Pair = Callable[..., tuple[OpenAIEngine, FakeServer, FakeServer]]
 def ask(prompt: str = "q1", text: str = "Say it.", max_tokens: int = 64, **more: Any) -> Request:
     """A request of one turn."""
     return Request(prompt, (Message("user", text),), max_tokens, more.pop("sampling", Sampling()), **more)
+
+
+@pytest.fixture(autouse=True)
+def _library() -> None:
+    """Say why nothing runs here where the library is missing."""
+    pytest.importorskip("aiohttp", reason="serving needs pytest-specgate[http]")
 
 
 @pytest.fixture
