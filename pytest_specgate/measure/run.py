@@ -126,7 +126,7 @@ def _judged_by(case: Case) -> dict[str, str]:
     named = [gate.spec.embedding for gate in case.gates if gate.spec.embedding]
     found = {"embedding": named[0]} if named else {}
     if case.scenario.spec.check is not None:
-        answers = [conversation.answer for conversation in case.scenario.conversations]
+        answers = [conversation.answer or conversation.reference for conversation in case.scenario.conversations]
         said = repr((case.scenario.spec.check.model_dump(mode="json"), answers))
         found["check"] = hashlib.sha256(said.encode()).hexdigest()[:16]
     return found

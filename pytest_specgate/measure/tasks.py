@@ -49,10 +49,10 @@ def grades(case: Case, measurement: Measurement, *, allow_code: bool) -> tuple[G
     if check.kind == "python_tests" and not allow_code:
         hint = "pass --specgate-allow-code if this machine may run it"
         raise EngineError(case.engine, "python_tests runs code that a model wrote, which is not done unasked", hint)
-    right = {turn_name(c, len(c.turns) - 1): c.answer for c in case.scenario.conversations}
+    right = {turn_name(c, len(c.turns) - 1): c.answer or c.reference for c in case.scenario.conversations}
     if missing := [name for name, answer in right.items() if not answer and not _has_own(check)]:
-        what = f"prompt {missing[0]!r} has no 'answer' to check against"
-        raise EngineError(case.engine, what, "add it to the prompt file")
+        what = f"prompt {missing[0]!r} has neither 'answer' nor 'reference' to check against"
+        raise EngineError(case.engine, what, "add one to the prompt file")
     checked = lru_cache(maxsize=None)(lambda text, answer: _checked(check, text, answer, case))
     return tuple(
         Graded(pair.prompt, pair.cluster, pair.round, arm, *checked(trace.text, right[pair.prompt]))

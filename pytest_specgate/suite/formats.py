@@ -21,7 +21,7 @@ class Conversation:
 
     ``id`` is unique in its file; ``reference`` is a known good answer to the last turn where there is one;
     ``language`` and ``category`` are as the file names them. ``answer`` is what the scenario's check
-    demands of the answer to the last turn, as text, an object as JSON.
+    demands of the answer to the last turn, as text, an object as JSON; empty where the reference says it.
     """
 
     id: str

@@ -230,7 +230,7 @@ class ScenarioSpec(Strict):
         False, description="generate past the end of text; distorts acceptance and is warned about"
     )
     check: CheckSpec | None = Field(
-        None, description="how task_score checks answers; what is right is 'answer' of each prompt"
+        None, description="how task_score checks answers; what is right is each prompt's 'answer', or 'reference'"
     )
     engines: tuple[Name, ...] = Field((), description="engines that run this scenario; default: all")
 

@@ -123,7 +123,7 @@ def test_both_arms_are_graded_and_compared(tmp_path: Path) -> None:
     ("scenario", "answer", "text"),
     [
         ({}, None, "tiny: scenario 'qa' has no check of its answers"),
-        ({"check": {"number": {}}}, None, "tiny: prompt 'q0' has no 'answer' to check against"),
+        ({"check": {"number": {}}}, None, "tiny: prompt 'q0' has neither 'answer' nor 'reference' to check against"),
         ({"check": {"number": {}}}, "many", "tiny: 'many' is no answer that a check by number can use"),
         ({"check": {"regex": {}}}, "(", "tiny: '(' is no answer that a check by regex can use"),
         ({"check": {"python_tests": {}}}, "pass", "tiny: python_tests runs code that a model wrote, which is not done"),
