@@ -30,6 +30,9 @@ def _row(case: CasePlan) -> list[str]:
     fewest, most = case.generations
     rounds = _span(str(case.looks.rounds[0]), str(case.looks.most))
     times = f" × {case.sessions} sessions" if case.sessions > 1 else ""
+    if not case.conversations:  # made up once the engine is there to say what bounds them
+        time, source = (_UNKNOWN, "-") if case.seconds is None else (_minutes(case.seconds), flat(case.seconds.source))
+        return [flat(case.case), "made up", "1", _UNKNOWN, _UNKNOWN, time, source]
     prompts = str(case.turns) if case.turns == case.conversations else f"{case.turns} turns of {case.conversations}"
     return [
         flat(case.case),

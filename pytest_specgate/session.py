@@ -201,7 +201,7 @@ class SuiteSession:
         return replace(result, scoring_error=scoring_error, fit_error=fits.error)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
-        if self.settings.update:  # judged once, by all that will be stored
+        if self.settings.update or case.scenario.generated:  # judged once, by all that there is
             seen: tuple[gates.Seen, ...] = (interim.all_of(measurement, case),)
         else:
             seen = interim.looks_at(measurement, case, doubling(self._rounds))

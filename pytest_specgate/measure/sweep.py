@@ -54,7 +54,8 @@ def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> M
     left_out = (*not_asked(ground), *dict.fromkeys(asking.left_out))
     seconds = time.monotonic() - started
     sweep = Sweep(tuple(asking.probes), tuple(replies), control, left_out, seconds)
-    return replace(measured, sweep=sweep, seconds=seconds)
+    # No pairs: requests at the edge say nothing of speed or acceptance, and nobody shall average over them.
+    return replace(blank, sweep=sweep, seconds=seconds)
 
 
 def decided(request: Request) -> bool:
@@ -164,7 +165,7 @@ def _said(engine: Engine, asking: _Asking) -> Said:
 
 
 def _pairs(asking: _Asking) -> Iterator[Pair]:
-    """Both arms' answers to the same greedy request, for the tables that every case has."""
+    """Both arms' answers to the same greedy request, for the width of the control."""
     reference, candidate = (asking.traces(arm) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
     for probe in asking.probes:
         if probe.request.sampling.greedy and not probe.company and probe.name in reference and probe.name in candidate:

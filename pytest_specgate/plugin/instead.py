@@ -41,7 +41,8 @@ def _suggestion(run: Run, session: pytest.Session) -> list[str]:
     from pytest_specgate.study.suggest import finer, measured, suggest
     from pytest_specgate.study.suggest_table import lines
 
-    cases = [(suite, case) for suite, case in selected(run, session) if not _skipped(run, session, suite)]
+    chosen = [(suite, case) for suite, case in selected(run, session) if not case.scenario.generated]
+    cases = [(suite, case) for suite, case in chosen if not _skipped(run, session, suite)]
     if not cases:
         return ["nothing was measured: no case is left", *_left_out(run, session)]
     try:

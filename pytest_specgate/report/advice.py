@@ -227,7 +227,8 @@ def advise(report: Report) -> Report:
     found: list[Advice] = []
     engines: dict[tuple[str, str], list[CaseView]] = {}
     for view in outline(report):
-        engines.setdefault((view.suite, view.engine), []).append(view)
+        if view.measurement is None or view.measurement.sweep is None:  # requests at the edge tell nothing of speed
+            engines.setdefault((view.suite, view.engine), []).append(view)
     for (suite, _), views in engines.items():
         wanted = report.wanted.get(suite, Wanted())
         scenarios: dict[str, list[Evidence]] = {}

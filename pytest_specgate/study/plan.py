@@ -81,11 +81,16 @@ def _engine(spec: EngineSpec, number: int, plant: Plant | None) -> EngineSpec:
 
 
 def cases_by_engine(plan: Plan, suite: Suite) -> Mapping[str, tuple[Case, ...]]:
-    """The selected cases of each engine, in the suite's order. Raises SpecgateError where nothing is selected."""
+    """The selected cases of each engine, in the suite's order, those that make up their own requests left out.
+
+    Raises SpecgateError where nothing is selected.
+    """
     _refuse_unknown("engine", plan.engines, suite.spec.engines)
     _refuse_unknown("scenario", plan.scenarios, suite.spec.scenarios)
     found: dict[str, tuple[Case, ...]] = {}
     for case in expand(suite):
+        if case.scenario.generated:
+            continue
         if _selected(case.engine, plan.engines) and _selected(case.scenario.name, plan.scenarios):
             found[case.engine] = (*found.get(case.engine, ()), case)
     if not found:
