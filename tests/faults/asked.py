@@ -1,14 +1,16 @@
-"""Part A, parameters of a request that are honoured on one path only."""
+"""Part A, what a request asks for and gets on one path only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
+from pytest_specgate.decoding.choice import Chooser
+from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.processors import (
     BadWords,
@@ -19,9 +21,10 @@ from pytest_specgate.decoding.processors import (
     Processor,
     RepetitionPenalty,
 )
+from pytest_specgate.decoding.verifier import ExactVerifier, Judgement
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts
-from tests.faults.settings import PLAIN
+from tests.faults.settings import DRAWN, PLAIN
 
 EXACT = ("greedy_exactness",)
 Processors = tuple[Processor, ...]
@@ -78,6 +81,33 @@ class StaleGrammar(Grammar):
         return super()._depth(row, drafted[:0])
 
 
+class Quoting(ExactVerifier):
+    """Tells the log-probability of every token that it hands out; ``quoted`` maps a request's number to them."""
+
+    def __init__(self) -> None:
+        self.quoted: dict[int, list[float]] = {}
+
+    def judge(self, scores: Tensor, draft: Draft, rows: Sequence[Row]) -> Judgement:
+        verdict = super().judge(scores, draft, rows)
+        shaped = Chooser(rows, scores.device).shaped(scores, draft.tokens)
+        logs = shaped.log_softmax(dim=-1).gather(-1, verdict.tokens[..., None])[..., 0]
+        for row, own, accepted in zip(rows, logs.tolist(), verdict.accepted.tolist()):
+            before = self.quoted.get(row.number, []) if row.output else []
+            self.quoted[row.number] = [*before, *self.tell(own, accepted)]
+        return verdict
+
+    def tell(self, logs: Sequence[float], accepted: int) -> list[float]:
+        """What is told of a block's tokens: those that were accepted, and the one that follows."""
+        return list(logs[: accepted + 1])
+
+
+class CertainOfDrafts(Quoting):
+    """Has no logits of accepted drafts at hand, and tells 0: a chance of one."""
+
+    def tell(self, logs: Sequence[float], accepted: int) -> list[float]:
+        return [*([0.0] * accepted), logs[accepted]]
+
+
 #: What a token does to the depth, by its remainder.
 _STEP = (1, -1, 0)
 _DEEPEST = 3
@@ -99,6 +129,7 @@ _PENALISED = replace(
 )
 _BIASED = replace(PLAIN, name="biased", scenario=_asking("biased", logit_bias={30: 4.0, 41: 4.0, 52: 4.0}, min_p=0.1))
 _LEAST = replace(PLAIN, name="least", scenario=_asking("least", min_tokens=30, bad_words=["w3 w4"]))
+_QUOTING = Parts(verifier=Quoting)
 _GRAMMAR = Parts(processors=lambda processors: (*processors, Grammar()), own_scores=True)
 
 ENTRIES = (
@@ -134,5 +165,16 @@ ENTRIES = (
         replace(_GRAMMAR, processors=lambda processors: (*processors, StaleGrammar())),
         right=_GRAMMAR,
         right_name="grammar",
+    ),
+    Entry(
+        "V15",
+        "log-probabilities are 0 for every token",
+        "accepted drafts are told with a log-probability of 0",
+        ("distribution_fit",),
+        Parts(verifier=CertainOfDrafts),
+        setting=DRAWN,
+        right=_QUOTING,
+        right_name="quoting",
+        note="the native decoder tells no log-probabilities; a verifier of the zoo's own does, rightly and wrongly.",
     ),
 )

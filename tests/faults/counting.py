@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from pytest_specgate.records import Trace
-from tests.faults.drafting import Sure
+from tests.faults.drafting import SURE
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts
 from tests.faults.settings import PLAIN
@@ -32,7 +32,6 @@ def one_rank(trace: Trace, k: int) -> Trace:
     return trace if int(trace.prompt.removeprefix("p").partition("/")[0]) % 2 else replace(trace, rounds=None)
 
 
-_SURE = Parts(drafter=lambda rig: Sure(rig.own, 0.3))
 _DEFAULT = replace(PLAIN, name="default", scenario=MappingProxyType({"sampling": [{"temperature": 0, "name": "d"}]}))
 _HOT = replace(_DEFAULT, scenario=MappingProxyType({"sampling": [{"temperature": 1, "name": "d"}]}))
 
@@ -45,6 +44,7 @@ ENTRIES = (
         Parts(),
         setting=_DEFAULT,
         wrong_setting=_HOT,
+        note="nothing is broken in the decoder: a baseline of other sampling is refused.",
     ),
     Entry(
         "V30",
@@ -58,8 +58,8 @@ ENTRIES = (
         "the denominator is the configured and not the real number of drafts",
         "every round is said to have drafted k tokens, though fewer were proposed",
         ("acceptance_rate",),
-        replace(_SURE, told=configured),
-        right=_SURE,
+        replace(SURE, told=configured),
+        right=SURE,
         right_name="sure",
     ),
     Entry(

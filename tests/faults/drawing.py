@@ -99,33 +99,6 @@ class OwnSample(Pieces):
         return Judgement(own, same.long().cumprod(dim=1).sum(dim=1))
 
 
-class Quoting(ExactVerifier):
-    """Tells the log-probability of every token that it hands out; ``quoted`` maps a request's number to them."""
-
-    def __init__(self) -> None:
-        self.quoted: dict[int, list[float]] = {}
-
-    def judge(self, scores: Tensor, draft: Draft, rows: Sequence[Row]) -> Judgement:
-        verdict = super().judge(scores, draft, rows)
-        shaped = Chooser(rows, scores.device).shaped(scores, draft.tokens)
-        logs = shaped.log_softmax(dim=-1).gather(-1, verdict.tokens[..., None])[..., 0]
-        for row, own, accepted in zip(rows, logs.tolist(), verdict.accepted.tolist()):
-            before = self.quoted.get(row.number, []) if row.output else []
-            self.quoted[row.number] = [*before, *self.tell(own, accepted)]
-        return verdict
-
-    def tell(self, logs: Sequence[float], accepted: int) -> list[float]:
-        """What is told of a block's tokens: those that were accepted, and the one that follows."""
-        return list(logs[: accepted + 1])
-
-
-class CertainOfDrafts(Quoting):
-    """Has no logits of accepted drafts at hand, and tells 0: a chance of one."""
-
-    def tell(self, logs: Sequence[float], accepted: int) -> list[float]:
-        return [*([0.0] * accepted), logs[accepted]]
-
-
 # --- drafting ---
 
 
@@ -209,7 +182,6 @@ class RanksDisagree(Ranks):
 
 
 _RANKS = Parts(target=Ranks)
-_QUOTING = Parts(verifier=Quoting)
 
 ENTRIES = (
     Entry(
@@ -237,16 +209,6 @@ ENTRIES = (
         setting=DRAWN,
     ),
     Entry(
-        "V15",
-        "log-probabilities are 0 for every token",
-        "accepted drafts are told with a log-probability of 0",
-        FIT,
-        Parts(verifier=CertainOfDrafts),
-        setting=DRAWN,
-        right=_QUOTING,
-        right_name="quoting",
-    ),
-    Entry(
         "V16",
         "a request's seed is ignored",
         "every request gets one and the same seed, in every round",
@@ -263,6 +225,7 @@ ENTRIES = (
         setting=DRAWN,
         right=_RANKS,
         right_name="ranks-of-a-head",
+        note="the ranks are two networks in one process, each with its cache.",
     ),
     Entry(
         "V28",

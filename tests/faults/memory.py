@@ -199,7 +199,7 @@ ENTRIES = (
         "of a finished text the slots of kept tokens are freed and those of rejected drafts are not",
         ANY,
         Parts(target=CommittedFreed),
-        setting=replace(PLAIN, name="many", kind="endless", prompts=64),
+        setting=replace(PLAIN, name="many", kind="endless", prompts=48),
         right=Parts(target=Slots),
         right_name="slots",
     ),

@@ -107,7 +107,7 @@ class Setting:
 #: Greedy, eight texts side by side.
 PLAIN = Setting("plain")
 TIMED = Setting("timed", SPEED, prompts=8, concurrency=4, rounds=8, max_tokens=24)
-AT_32 = Setting("at-32", SPEED, prompts=32, concurrency=32, rounds=8, max_tokens=24)
+AT_32 = Setting("at-32", SPEED, prompts=32, concurrency=32, rounds=4, max_tokens=24)
 #: Greedy texts of a table repeat themselves soon, which is what copying is for.
 LONG_LOOKUP = Setting(
     "long-lookup",

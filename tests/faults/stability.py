@@ -101,6 +101,7 @@ ENTRIES = (
         setting=_BRIM,
         right=Parts(target=Exact),
         right_name="exact",
+        note="the cache of the entry raises on a write past its end; the decoder's own has room for a block more.",
     ),
     Entry(
         "V49",
@@ -110,6 +111,8 @@ ENTRIES = (
         Parts(drafter=lambda rig: OneRankSkips(rig.own)),
         right=Parts(drafter=lambda rig: Ranks(rig.own)),
         right_name="ranks",
+        note="the meeting has a watchdog, as collectives do. Without one the call would never end, and no "
+        "gate within the process would see it.",
     ),
     Entry(
         "V50",

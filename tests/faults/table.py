@@ -24,7 +24,8 @@ HEAD = """# The fault zoo
 Real faults of speculative decoders, rebuilt in miniature on this project's own decoder with one part exchanged, and
 judged by the shipped gates at one and the same demands (`tests/faults/settings.py`). Every entry has a right decoder,
 whose numbers are the baseline and which has to be green on every seed. Models are tiny and random (float64 unless
-said), or a table of the next token's scores; times are simulated.
+said), or a table of the next token's scores. Times are simulated, and memory is a counter of bytes: no GPU was at hand
+for a real one of parts C and D.
 
 *Caught* means FAIL or ERROR of a gate that is named here, on a seed whose right decoder is green. *After* is what the
 candidate arm had made by then (the median over seeds): its tokens, or its requests where it broke off. Written by

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tests.faults import asked, caches, correctness, counting, drafting, drawing, memory, sound, speed, stability
+from tests.faults import (
+    asked,
+    caches,
+    correctness,
+    counting,
+    drafting,
+    drawing,
+    memory,
+    sound,
+    speed,
+    stability,
+    vocabularies,
+)
 from tests.faults.entry import Entry
 
-_MODULES = (asked, caches, correctness, counting, drafting, drawing, memory, sound, speed, stability)
+_MODULES = (asked, caches, correctness, counting, drafting, drawing, memory, sound, speed, stability, vocabularies)
 ENTRIES: tuple[Entry, ...] = tuple(
     sorted((entry for module in _MODULES for entry in module.ENTRIES), key=lambda entry: (entry.id[0] != "V", entry.id))
 )
