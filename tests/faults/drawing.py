@@ -243,6 +243,7 @@ ENTRIES = (
         (),
         Parts(drafter=lambda rig: Hotter(rig.own)),
         setting=DRAWN,
+        note="N5 to N7 stay undecided: so few tokens do not exclude a shift of one point.",
     ),
     Entry(
         "N6",

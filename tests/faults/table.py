@@ -57,7 +57,7 @@ def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     seeds = len({result.seed for result in results})
     faults = [entry for entry in entries if entry.id[0] == "V"]
     sound = [entry for entry in entries if entry.id[0] != "V"]
-    lines = [HEAD, f"This run: {seeds} seeds ({_total(faults, results)}).\n"]
+    lines = [HEAD, f"This run: {seeds} seed{'s' * (seeds != 1)} ({_total(faults, results)}).\n"]
     for part, (end, title) in enumerate(PARTS):
         begin = PARTS[part - 1][0] if part else 0
         chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
