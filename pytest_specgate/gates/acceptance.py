@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain, within_range
-from pytest_specgate.gates.parts import half_shared, not_stored, shared, unmeasured
+from pytest_specgate.gates.parts import half_shared, not_stored, refuse_silent, shared, unmeasured
 from pytest_specgate.gates.wording import Amount, all_undecided, drift_checks, limit_checks
 from pytest_specgate.records import OTHER_TRAFFIC, Check, Counts, Interval, Outcome, PromptSamples, Samples, Stored
 from pytest_specgate.stats import rates
@@ -105,10 +105,7 @@ def _value(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) ->
     if not ratio.told(counts):
         hint = "remove the gate, or use an engine that tells its rounds"
         raise unmeasured(gate.spec.metric, context.engine, hint)
-    if silent := [prompt.prompt for prompt in samples.prompts if not prompt.counts]:
-        # What is told may come from one rank of several: the rest is unknown, and not like it.
-        what = f"{len(silent)} of {len(samples.prompts)} prompts came without rounds, {silent[0]} first"
-        raise NoVerdict(f"{gate.spec.metric}: {what}", "have the engine tell the rounds of all ranks and replicas")
+    refuse_silent(gate.spec.metric, samples)
     if not any(count.rounds is None or count.rounds for count in counts):
         hint = "raise max_tokens: every round was the last one of its text"
         raise NoVerdict(f"{gate.spec.metric}: no whole round was counted", hint)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, exact, gather, plain
-from pytest_specgate.gates.parts import half_shared, not_stored, shared, unmeasured
+from pytest_specgate.gates.parts import half_shared, not_stored, refuse_silent, shared, unmeasured
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, PromptSamples, Samples, Stored
 from pytest_specgate.samples.acceptance import SLOPE, WEIGHT
@@ -28,6 +28,7 @@ _Both = list[tuple[PromptSamples, PromptSamples]]
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:
     """Checks of one slope gate. Raises NoVerdict where no text spans different contexts, or nothing is stored."""
+    refuse_silent(gate.spec.metric, samples)
     held = [prompt for prompt in samples.prompts if _has(prompt)]
     if not held:
         hint = "raise max_tokens, or use an engine that tells its rounds"

@@ -45,6 +45,17 @@ def declared(max_tv: float | None) -> str:
     return f"declared lossy (max_tv {max_tv:g}), so its effect is judged and not its exactness: "
 
 
+def refuse_silent(metric: str, samples: Samples) -> None:
+    """Raise NoVerdict where some prompts came without rounds and others with them.
+
+    What is told may come from one rank of several: the rest is unknown, and not like it.
+    """
+    silent = [prompt.prompt for prompt in samples.prompts if not prompt.counts]
+    if silent and len(silent) < len(samples.prompts):
+        what = f"{len(silent)} of {len(samples.prompts)} prompts came without rounds, {silent[0]} first"
+        raise NoVerdict(f"{metric}: {what}", "have the engine tell the rounds of all ranks and replicas")
+
+
 def shared(samples: Samples, stored: Stored) -> Iterator[tuple[PromptSamples, PromptSamples]]:
     """Prompts that both runs have: (now, stored)."""
     before = {p.prompt: p for p in stored.samples.prompts}

@@ -83,6 +83,14 @@ def test_other_texts_are_compared_by_conversation() -> None:
     assert same.outcome is not Outcome.FAIL
 
 
+def test_slopes_of_some_prompts_only_are_an_error() -> None:
+    whole = run([-0.01] * 3)
+    part = replace(whole, prompts=(*whole.prompts[:2], replace(whole.prompts[2], series={}, counts=())))
+    said = verdict(gate("acceptance_slope", limit=">=-0.02"), part)
+    assert said.outcome is Outcome.ERROR
+    assert said.reason == "acceptance_slope: 1 of 3 prompts came without rounds, p2 first"
+
+
 def test_a_baseline_without_slopes_is_none() -> None:
     said = verdict(gate(SLOPE, max_drop="0.05"), run(SLOPES), samples({}, [[Counts(1, 1, 1, 1, 1)]] * 16))
     assert (said.outcome, said.reason) == (
