@@ -92,6 +92,7 @@ class FakeServer:
         self.after_reply: Callable[[], None] = lambda: None
         self._key, self._tls, self._owner = key, tls, owner
         self._writers: set[asyncio.StreamWriter] = set()
+        self._used: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-server", daemon=True)
         self.port = port
@@ -159,6 +160,9 @@ class FakeServer:
             return await _send(writer, (401, "application/json", refusal))
         if method == "GET":
             return await _send(writer, self._page(path))
+        if self.script.unkept and writer in self._used:
+            return False
+        self._used.add(writer)
         self.requests.append(json.loads(data))
         self.headers.append(headers)
         return await self._answer(writer, self.requests[-1])

@@ -22,10 +22,10 @@ class Script:
     """How a server answers. Times in seconds; ``pattern`` is repeated until the answer's ``tokens`` are told.
 
     ``usage`` is ``continuous``, ``final`` or ``none``; ``k`` of 0 is a server without speculation. What can go wrong:
-    ``status`` (with ``retry_after``, for the first ``busy`` requests where that is not 0), ``content_type``,
-    ``drop_after`` chunks (the connection breaks), ``hang_after`` chunks (silence), ``endless`` (tokens for ever),
-    ``error_after`` chunks (an error event), ``split`` (bytes a write), ``comments`` (keep-alive lines before each
-    chunk).
+    ``unkept`` (a connection's second request breaks it), ``status`` (with ``retry_after``, for the first ``busy``
+    requests where that is not 0), ``content_type``, ``drop_after`` chunks (the connection breaks), ``hang_after``
+    chunks (silence), ``endless`` (tokens for ever), ``error_after`` chunks (an error event), ``split`` (bytes a write),
+    ``comments`` (keep-alive lines before each chunk).
     """
 
     tokens: int = 13
@@ -44,6 +44,7 @@ class Script:
     status: int = 200
     retry_after: str = ""
     busy: int = 0
+    unkept: bool = False
     content_type: str = "text/event-stream; charset=utf-8"
     drop_after: int | None = None
     hang_after: int | None = None

@@ -234,6 +234,15 @@ def test_connections_are_kept_from_call_to_call(arms: Arms) -> None:
     assert fast.connections == before
 
 
+def test_a_kept_connection_that_the_server_closed_is_opened_anew_and_not_taken_for_a_wait(arms: Arms) -> None:
+    engine, _, fast = arms(replace(FINE, unkept=True))
+
+    found = [engine.generate([ask()], Arm.CANDIDATE)[0] for _ in range(3)]
+
+    assert [trace.told and trace.told.notes for trace in found] == [()] * 3
+    assert len(fast.requests) == 3
+
+
 def test_side_by_side_means_at_the_same_time(arms: Arms) -> None:
     engine, _, fast = arms()
     fast.together = 4

@@ -149,15 +149,21 @@ class Client:
         return found if found.waits else replace(found, submit_ns=due)
 
     async def _exchange(self, post: Post) -> Exchange:
+        waits = 0
         for sent in range(1, MOST_TRIES + 1):
             found = await self._try(post, sent)
             if isinstance(found, Exchange):
-                return found
-            await asyncio.sleep(found)
+                return replace(found, waits=waits)
+            if found is not None:
+                waits += 1
+                await asyncio.sleep(found)
         raise AssertionError  # the last try returns or raises
 
-    async def _try(self, post: Post, sent: int) -> Exchange | float:
-        """An exchange, or the seconds to wait before the next try. Raises Failure."""
+    async def _try(self, post: Post, sent: int) -> Exchange | float | None:
+        """An exchange, or the seconds to wait before the next try. Raises Failure.
+
+        None where a kept connection had been closed by the server meanwhile: the next try opens a new one.
+        """
         import aiohttp
 
         reads: list[tuple[int, bytes]] = []
@@ -174,11 +180,11 @@ class Client:
                 await _read(response.content, post, reads)
         except aiohttp.ServerDisconnectedError:
             if sent == 1 and not reads:
-                return 0.0  # a kept connection that the server had closed meanwhile
+                return None
             raise failures.cut_short(bool(reads)) from None
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise failures.of_error(error, post.silence, tokens_seen=bool(reads)) or error from None
-        return Exchange(submit, tuple(reads), sent - 1)
+        return Exchange(submit, tuple(reads))
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
