@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.registry import create
+from pytest_specgate.errors import OutOfMemory
 from pytest_specgate.measure.capacity import largest, measure_capacity
 from pytest_specgate.measure.memory import _order, _run_child, measure_memory
 from pytest_specgate.measure.resident import bounded, forget_peak, peak_resident_bytes, resident_bytes
@@ -16,6 +19,8 @@ from pytest_specgate.measure.soak import soak
 from pytest_specgate.records import Arm, Capacity, MemoryReading, Message, Request, Sampling, Soak, Throughput
 from pytest_specgate.samples.growth import steps
 from pytest_specgate.samples.memory import scalars
+from pytest_specgate.suite.model import EngineSpec
+from tests import tiny
 from tests.unit.leaking import KIB, MIB
 from tests.unit.project import context, load, started, write
 
@@ -170,3 +175,35 @@ def test_a_bound_below_what_is_taken_is_lifted_again() -> None:
     with bounded(2**40):
         pass
     assert len(bytes(MIB)) == MIB
+
+
+# --- the native engine ------------------------------------------------------------------------------------------------
+
+
+@linux
+def test_the_native_decoder_runs_out_of_memory_and_goes_on(tmp_path: Path) -> None:
+    """Keys and values of a token take 128 KiB here, and a slot of 4,000 tokens half a GiB: sixteen do not fit."""
+    target = tiny.model(head_dim=1024)
+    target.config.max_position_embeddings = 4096
+    tiny.save(tmp_path / "target", target)
+    tiny.save(tmp_path / "draft", tiny.blurred(target))
+    candidate = {"method": "draft_model", "draft": "draft", "num_draft_tokens": 2}
+    spec = EngineSpec(kind="native", target="target", dtype="float64", candidate=candidate)
+    engine = create(EngineContext("e", spec, tmp_path))
+    engine.start()
+    short = [replace(request, max_tokens=6, ignore_eos=True) for request in REQUESTS]
+    long = [replace(REQUESTS[0], prompt=f"p{n}", max_tokens=4000, ignore_eos=True) for n in range(16)]
+    before = engine.generate(short, Arm.CANDIDATE)
+    data = int(Path("/proc/self/status").read_text().split("VmData:")[1].split()[0]) * KIB
+    with bounded(data + 1024 * MIB), pytest.raises(OutOfMemory, match=r"arm failed: out of memory"):
+        engine.generate(long, Arm.CANDIDATE)
+    assert engine.memory(list(Arm)).kv_cache is None
+    after = engine.generate(short, Arm.CANDIDATE)
+    assert [trace.token_ids for trace in after] == [trace.token_ids for trace in before]
+
+    found = soak(engine, short, Arm.CANDIDATE, 8)
+    assert len(found.host) == 8
+    assert engine.memory(list(Arm)).kv_cache is None
+    searched = measure_capacity(engine, short, Arm.CANDIDATE, 3)
+    assert (searched.max_batch, searched.exhausted) == (3, False)
+    engine.close()
