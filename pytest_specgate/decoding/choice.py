@@ -27,10 +27,13 @@ class Chooser:
         """Apply each row's processors to ``scores [rows, width, vocabulary]``.
 
         The last position stands after all of ``drafted [rows, any]``, those before it after one less each: a verifier
-        hands in all positions of a block, a drafter the one after what it has drafted so far.
+        hands in all positions of a block, a drafter the one after what it has drafted so far. Scores of 16 bits are
+        shaped in 32: a sum of probabilities, as top-p takes it, loses the small ones otherwise.
         """
         if not self._processed:
             return scores
+        if scores.dtype.itemsize < 4:
+            scores = scores.float()
         before = drafted.shape[1] - scores.shape[1] + 1
         return torch.stack(
             [self._shape_row(row, scores[slot], drafted[slot], before) for slot, row in enumerate(self._rows)]

@@ -68,6 +68,35 @@ def test_every_position_of_a_block_is_processed_as_if_it_were_the_next_token(nam
         torch.testing.assert_close(shaped[:, place], theirs(before, block[:, place].clone()), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(("spread", "p"), [(3.0, 0.9), (0.01, 0.9), (3.0, 0.999999), (3.0, 1e-9)])
+def test_the_nucleus_of_a_large_vocabulary_is_that_of_a_sort(spread: float, p: float) -> None:
+    """Of equal scores as many are kept, be they others."""
+    source = torch.Generator().manual_seed(4)
+    block = (spread * torch.randn((6, 5000), generator=source)).bfloat16().float()
+    block[3, 100:] = float("-inf")
+    block[4] = 0.0
+
+    shaped = TopP(p)(block, row(), torch.tensor(DRAFTED), 0)
+
+    theirs = TopPLogitsWarper(p)(torch.tensor([[1]]), block.clone())
+    kept = [values[values.isfinite()].sort().values for values in shaped]
+    for mine, others in zip(kept, theirs):
+        others = others[others.isfinite()].sort().values
+        assert abs(len(mine) - len(others)) <= 1  # sums in another order
+        torch.testing.assert_close(mine[-len(others) :], others[-len(mine) :])
+
+
+def test_scores_of_16_bits_are_shaped_in_32() -> None:
+    source = torch.Generator().manual_seed(4)
+    block = torch.randn((1, 1, 5000), generator=source).bfloat16()
+
+    shaped = Chooser([row(Temperature(0.7), TopP(0.9))], "cpu").shaped(block, torch.empty((1, 0), dtype=torch.long))
+
+    assert shaped.dtype == torch.float32
+    held = (block.float() / 0.7).softmax(-1)[shaped.isfinite()].sum()
+    assert 0.9 <= float(held) < 0.901
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_drafter_that_asks_token_by_token_gets_the_same(name: str) -> None:
     chooser, block = Chooser([row(PAIRS[name][0])], "cpu"), scores(len(DRAFTED) + 1)
