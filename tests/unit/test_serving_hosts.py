@@ -23,11 +23,13 @@ from tests.unit.test_serving_process import (
     error_of,
     gone,
     linux,
+    logs_of_failures_go_with_the_test,
     no_probe,
     running,
     until_it_listens,
 )
 
+__all__ = ["logs_of_failures_go_with_the_test"]
 A, B = Arm.REFERENCE, Arm.CANDIDATE
 FINE = [200, '{"choices": []}']
 

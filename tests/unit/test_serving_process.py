@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -100,6 +101,13 @@ def error_of(launch: Launch, probe: Callable[[str, float], None] = no_probe) -> 
     with pytest.raises(EngineError) as raised:
         start(launch, probe).stop()
     return str(raised.value)
+
+
+@pytest.fixture(autouse=True)
+def logs_of_failures_go_with_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = tmp_path / "logs-of-servers"
+    logs.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(logs))
 
 
 # --- life -----------------------------------------------------------------------------------------------------------
@@ -334,10 +342,12 @@ def test_a_log_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
 # --- the end of pytest ----------------------------------------------------------------------------------------------
 
 PARENT = """
-import os, sys, time
+import os, sys, tempfile, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.unit.test_serving_process import a_launch, no_probe, start
+tempfile.tempdir = os.path.join(sys.argv[2], "logs")
+os.mkdir(tempfile.tempdir)
 server = start(a_launch(Path(sys.argv[2]), "family=" + sys.argv[2] + "/pids"), no_probe)
 if sys.argv[3] == "fork" and os.fork() == 0:
     Path(sys.argv[2], "fork").write_text(str(os.getpid()))
@@ -367,9 +377,11 @@ def test_nothing_outlives_a_pytest_that_is_ended(tmp_path: Path, number: signal.
         assert not any(map(gone, below))
 
         # As a terminal does it: to the whole foreground group.
+        assert list((tmp_path / "logs").iterdir())
         os.killpg(parent.pid, number)
 
         assert all_gone(below)
+        assert not list((tmp_path / "logs").iterdir())
 
 
 @linux

@@ -54,7 +54,7 @@ class Keeper:
             os.set_blocking(handle, False)
         self._pid = 0
         self._status: int | None = None
-        self._ending = False
+        self._ending = self._abandoned = False
 
     def run(self) -> None:
         """Start the server, keep it until there is a reason to end it, and end it."""
@@ -69,6 +69,8 @@ class Keeper:
             _tell("exited", status=self._status, lines=self._lines())
         left = self._end()
         self._log.close()
+        if self._abandoned or os.getppid() != self._order["parent"]:
+            self._log.remove()
         _tell("stopped", left=left)
 
     def _take_signals(self) -> None:
@@ -137,6 +139,8 @@ class Keeper:
     def _obey(self) -> None:
         commands = os.read(self._commands, 512)
         if not commands or b"stop" in commands:
+            # Nobody said stop: pytest is gone, and with it whoever would have been told where the log is.
+            self._abandoned = not commands
             self._ending = True
         elif b"tail" in commands:
             _tell("tail", lines=self._lines())

@@ -112,6 +112,7 @@ class Kept:
     def stop(self) -> list[int]:
         """End the server and all that it started; returns the pids that nothing could end. May be called twice."""
         with self._lock:
+            self._send("stop")
             with contextlib.suppress(OSError):
                 self._pipe_down.close()
             until = time.monotonic() + self._grace + _ANSWER_SECONDS

@@ -47,6 +47,16 @@ class RingLog:
             _safely(self._file.close)
             self._file = None
 
+    def remove(self) -> None:
+        """Leave nothing on the disk: both files, and their folder if it holds nothing else."""
+        for path in (self._path, self._older):
+            _safely(lambda path=path: path.unlink(missing_ok=True))
+        _safely(self._path.parent.rmdir)
+
+    @property
+    def _older(self) -> Path:
+        return self._path.with_name(self._path.name + ".1")
+
     def _line(self, line: bytes) -> None:
         for secret in self._hide:
             line = line.replace(secret, MASK)
@@ -59,7 +69,7 @@ class RingLog:
         if self._file is not None and self._written + len(line) > self._half:
             self._file.close()
             self._file = None
-            self._path.replace(self._path.with_name(self._path.name + ".1"))
+            self._path.replace(self._older)
         if self._file is None:
             self._file, self._written = self._path.open("wb"), 0
         self._written += self._file.write(line)
