@@ -49,8 +49,8 @@ class RingLog:
 
     def remove(self) -> None:
         """Leave nothing on the disk: both files, and their folder if it holds nothing else."""
-        for path in (self._path, self._older):
-            _safely(lambda path=path: path.unlink(missing_ok=True))
+        _safely(self._path.unlink)
+        _safely(self._older.unlink)
         _safely(self._path.parent.rmdir)
 
     @property
