@@ -234,7 +234,7 @@ _TABLE = (
         Unit.FRACTION,
         Better.HIGHER,
         Family.OUTPUT,
-        "share of prompts whose token ids are identical in both arms",
+        "share of prompts whose token ids are identical in both arms (texts, where a server tells no ids)",
     ),
     Metric(
         "greedy_exactness",
