@@ -10,6 +10,7 @@ from pytest_specgate.metrics import METRICS, Family, Unit
 from pytest_specgate.records import Arm, Interval, Measurement, Outcome, Samples
 from pytest_specgate.report import numbers, positions, prediction
 from pytest_specgate.report.advised import Wanted
+from pytest_specgate.report.escape import one_line
 from pytest_specgate.report.numbers import Estimate, text
 from pytest_specgate.report.outline import CaseView
 from pytest_specgate.report.prediction import Suggestion
@@ -17,6 +18,7 @@ from pytest_specgate.units import format_value
 
 PAYS, LOSES, OPEN, UNMEASURED = "pays", "loses", "open", "unmeasured"
 _SECONDS = 3600.0
+_MOST_QUOTED = 400  # characters of another's sentence
 _MILLION = 1e6
 
 
@@ -63,7 +65,7 @@ def evidence(view: CaseView, wanted: Wanted) -> Evidence:
         memory=samples.scalars.get("vram_ratio", samples.scalars.get("host_memory_ratio")),
         capacity=samples.scalars.get("max_batch_ratio"),
         wrong=_wrong(view),
-        unsteady=broken[0] if broken else "",
+        unsteady=one_line(broken[0], _MOST_QUOTED) if broken else "",
         ratios={label: ratio.value for label, ratio in rows.items() if ratio},
         context=_context(taken, samples, wanted.min_speedup),
         suggestion=prediction.suggestion(samples, taken.costs),
@@ -85,7 +87,7 @@ def _wrong(view: CaseView) -> str:
         family = METRICS[verdict.metric].family if verdict.metric in METRICS else None
         excused = verdict.metric == "exact_match" and exact
         if verdict.outcome is Outcome.FAIL and family in (Family.OUTPUT, Family.EXACTNESS) and not excused:
-            return f"{verdict.metric} fails: {verdict.reason}"
+            return f"{verdict.metric} fails: {one_line(verdict.reason, _MOST_QUOTED)}"
     return ""
 
 

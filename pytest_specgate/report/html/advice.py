@@ -50,7 +50,7 @@ def _badge(recommendation: Recommendation) -> Markup:
 def _scenarios(found: Sequence[Advice]) -> Markup:
     heads = ("scenario", "advice", "bounds", "because")
     rows = [
-        (one.scenario, _badge(one.recommendation), _list(one.conditions) if one.conditions else "none", _why(one))
+        (one.scenario, _badge(one.recommendation), _list(one.conditions) if one.conditions else "no bounds", _why(one))
         for one in found[:_MOST_SCENARIOS]
     ]
     more = len(found) - len(rows)

@@ -66,5 +66,8 @@ path.worse{stroke:var(--worse)}path.whole,path.look{stroke:var(--fg)}
 del,ins{text-decoration-thickness:2px;border-radius:.2rem;padding:0 .1rem}
 del{background:#b4231833}ins{background:#1a7f3733}
 dt{font-weight:600}dd{margin:0 0 .4rem}
+@media (max-width:40rem){.advised thead{position:absolute;left:-99rem}.advised tr,.advised th,.advised td{display:block}
+.advised tbody th,.advised td{min-width:0!important;border-bottom:0;padding:.1rem 0}
+.advised tr{border-bottom:1px solid var(--line);padding:.4rem 0}}
 @media print{.case{content-visibility:visible}}
 """
