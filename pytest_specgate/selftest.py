@@ -52,15 +52,25 @@ class Rehearsal:
     _sessions: dict[str, SuiteSession] = field(default_factory=dict)
 
     def judge(self, gate: Gate, case: Case) -> Verdict | None:
-        """PASS where the gate turned red, FAIL where it did not, ERROR where that cannot be told; None: no plant."""
+        """PASS where the gate turned red, FAIL where it did not, ERROR where that cannot be told; None: no plant.
+
+        INCONCLUSIVE is a gate on a machine that something else disturbed.
+        """
         plant = plant_for(gate)
         if plant is None:
             return None
         session = self._session(plant)
         spec = session.suite.spec.engines[self.engine]
         struck = tuple(one for one in case.gates if plant_for(one) == plant)
-        found = session.judge(gate, replace(case, engine_spec=spec, gates=struck))
+        planted_case = replace(case, engine_spec=spec, gates=struck)
+        found = session.judge(gate, planted_case)
+        if found.outcome is Outcome.INCONCLUSIVE and self._disturbed(session, planted_case):
+            return replace(found, reason=f"cannot be tested here under {plant.text}: {found.reason}")
         return told(found, plant)
+
+    def _disturbed(self, session: SuiteSession, case: Case) -> bool:
+        """Whether something else on the machine kept the gate from deciding."""
+        return any(not finding.held for finding in session.case(case).measurement.findings)
 
     def _session(self, plant: Plant) -> SuiteSession:
         for text, session in self._sessions.items():

@@ -68,6 +68,14 @@ def test_a_stored_baseline_is_compared_with_and_left_alone(project: Project) -> 
     assert stored.read_text(encoding="utf-8") == before
 
 
+def test_a_disturbed_machine_is_not_the_gates_fault(project: Project) -> None:
+    engine = {"kind": "scripted", "options": {"fault": "drift"}}
+    project.suite(SPEEDUP, ACCEPTANCE, engines={"tiny": engine}, measure={"rounds": 4})
+    result = project.run("--specgate-selftest", "suites", "-rs")
+    result.stdout.fnmatch_lines(["*cannot be tested here under delay=300%: *"])
+    assert result.ret == 0
+
+
 @pytest.mark.parametrize("other", ["update", "plan", "suggest=3", "history=runs"])
 def test_nothing_of_a_planted_engine_is_kept(project: Project, other: str) -> None:
     project.suite(SPEEDUP)
