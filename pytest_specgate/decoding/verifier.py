@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pytest_specgate.decoding.choice import Chooser, drawn
+from pytest_specgate.decoding.choice import Chooser, best, drawn
 from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.randomness import Purpose
@@ -54,11 +54,11 @@ class ExactVerifier:
 
 
 def _greedy(scores: Tensor, draft: Draft) -> Judgement:
-    best = scores.argmax(dim=-1)
+    own = best(scores)
     if not draft.width:
-        return Judgement(best, torch.zeros_like(best[:, 0]))
-    kept = _run_length((best[:, :-1] == draft.tokens) & _proposed(draft))
-    return Judgement(best, kept)
+        return Judgement(own, torch.zeros_like(own[:, 0]))
+    kept = _run_length((own[:, :-1] == draft.tokens) & _proposed(draft))
+    return Judgement(own, kept)
 
 
 def _rejecting(chooser: Chooser, odds: Tensor, draft: Draft) -> Judgement:

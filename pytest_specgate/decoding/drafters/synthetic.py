@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
+from pytest_specgate.decoding.choice import best
 from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
@@ -59,7 +60,7 @@ class ForcedVerifier:
     def judge(self, scores: torch.Tensor, draft: Draft, rows: Sequence[Row]) -> Judgement:
         """Keep drafts by lot; what follows them is the target's best token there."""
         device = scores.device
-        best = scores.argmax(dim=-1)
+        own = best(scores)
         seeds = torch.tensor([[row.job.seed] for row in rows], device=device)
         ahead = torch.arange(draft.width, device=device)
         places = torch.tensor([[len(row.tokens)] for row in rows], device=device) + ahead
@@ -67,6 +68,6 @@ class ForcedVerifier:
         lucky = (uniforms(seeds, places, Purpose.ACCEPT) < self._rate) & proposed
         kept = lucky.long().cumprod(dim=1).sum(dim=1)
         row = torch.arange(len(rows), device=device)
-        tokens = torch.cat((draft.tokens, best[:, -1:]), dim=1)
-        tokens[row, kept] = best[row, kept]
+        tokens = torch.cat((draft.tokens, own[:, -1:]), dim=1)
+        tokens[row, kept] = own[row, kept]
         return Judgement(tokens, kept)
