@@ -134,6 +134,19 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers ships no
         return self._capacity
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """As :class:`Block`, for layers that keep their tokens in ways of their own."""
+
+    layers: tuple[SlotLayer, ...]
+    heads: int
+
+    def write(self, layer: int, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Hand ``[rows, width, 2 × heads, head size]``, keys first, to the layer."""
+        states = states.transpose(1, 2)
+        return self.layers[layer].update(states[:, : self.heads], states[:, self.heads :])
+
+
 class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
     """The cache that a model's forward is given: one :class:`SlotLayer` per layer."""
 
@@ -157,11 +170,13 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
             for layer in self.layers:
                 layer.aim(span, places)
 
-    def block(self, like: Tensor, heads: int, size: int) -> Block:
+    def block(self, like: Tensor, heads: int, size: int) -> Block | Apart:
         """The block that the cache is aimed at, of layers that are alike, in the dtype and on the device of ``like``.
 
         All layers' keys and values then lie in one tensor, of which each layer's own are views.
         """
+        if any(type(layer) is not SlotLayer for layer in self.layers):
+            return Apart(tuple(self.layers), heads)
         if self._pool is None:
             self._pool = like.new_zeros(len(self.layers), self.slots, 2 * heads, self.capacity, size)
             for layer, store in zip(self.layers, self._pool):

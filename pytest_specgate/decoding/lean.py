@@ -17,13 +17,16 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from pytest_specgate.decoding.anatomy import Anatomy
-from pytest_specgate.decoding.cache import Block, SlotCache, Span
+from pytest_specgate.decoding.cache import Apart, Block, SlotCache, Span
 from pytest_specgate.decoding.product import product
 
 _CLASSES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
 #: How far scores of the two forwards may differ, relative to the largest: rounding in another order.
 _AGREEMENT = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 _PROBE = 6
+
+
+Write = Block | Apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class LeanForward:
         return rms_norm(hidden.float(), hidden.shape[-1:], None, self._epsilon).to(hidden.dtype).mul_(weight)
 
     def _attend(
-        self, layer: _Layer, hidden: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor | None, at: tuple[Block, int]
+        self, layer: _Layer, hidden: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor | None, at: tuple[Write, int]
     ) -> Tensor:
         """Add what the layer's attention finds to ``hidden``, in place."""
         rows, width, _ = hidden.shape

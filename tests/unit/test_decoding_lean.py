@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from pytest_specgate.decoding.anatomy import examine
-from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.cache import SlotCache, SlotLayer, Span
 from pytest_specgate.decoding.lean import lean
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.product import product
@@ -94,3 +95,21 @@ def test_float32_on_a_cpu_is_scored_as_the_modules_score_it() -> None:
         ours = [network.forward(tokens[:, at : at + width], Span((at,), width)) for at, width in spans]
         own = made(input_ids=tokens, use_cache=False).logits
     torch.testing.assert_close(torch.cat(ours, dim=1), own, rtol=0, atol=2e-3)
+
+
+class Backwards(SlotLayer):
+    """Keeps the values with their sign turned, and gives them back so."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *given: Any, **named: Any) -> tuple[Tensor, Tensor]:
+        return super().update(key_states, -value_states, *given, **named)
+
+
+@pytest.mark.parametrize("kind", [SlotLayer, Backwards])
+def test_a_layer_of_another_kind_keeps_its_tokens_in_its_own_way(kind: type[SlotLayer]) -> None:
+    network = Network(build("Llama"))
+    with torch.inference_mode():
+        network.reserve(1, 16)
+        own = network.prefill([3, 1, 4], 0)
+        network.cache = SlotCache(2, 1, 16)
+        network.cache.layers = [kind(1, 16) for _ in range(2)]
+        assert torch.equal(network.prefill([3, 1, 4], 0), own) == (kind is SlotLayer)
