@@ -19,7 +19,7 @@ from pytest_specgate.report.numbers import UNMEASURED, arms, text
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
 from pytest_specgate.report.phrases import (
     advised,
-    explained,
+    behind,
     headline,
     looks_of,
     place_of,
@@ -172,8 +172,8 @@ def _reason(group: Sequence[Verdict], view: CaseView | None) -> str:
     line = f"- **{_label(verdict)}** {code(verdict.gate)} on {code(verdict.case)}"
     line += f" and {len(others)} more: " if others else ": "
     line += said(verdict.reason, 600)
-    if view is not None and (made_of := explained(verdict, view)):
-        line += f". {said(made_of, 600)}"
+    if view is not None and (told := behind(verdict, view)):
+        line += f". {said(told[0], 600)}"
     if verdict.softened:
         line += f" ({said(verdict.softened)})"
     if verdict.advice:

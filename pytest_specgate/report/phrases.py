@@ -68,13 +68,18 @@ def since(view: CaseView) -> list[str]:
     return history(view.baseline, view.measurement, view.samples)
 
 
-def explained(verdict: Verdict, view: CaseView) -> str:
-    """What a changed speed is made of, for a verdict on speed or against the baseline; else empty."""
+def behind(verdict: Verdict, view: CaseView) -> list[str]:
+    """What a comparison or a speed rests on: the baseline and what changed since; without one, what a round is made of.
+
+    Nothing for a verdict that is neither, or passed.
+    """
     speed = verdict.metric in METRICS and METRICS[verdict.metric].family is Family.SPEEDUP
     compares = any(check.kind != "limit" for check in verdict.checks)
-    if view.baseline is None or view.measurement is None or view.samples is None or not (speed or compares):
-        return ""
-    return explanation(view.baseline, view.samples, view.measurement.costs)
+    if view.measurement is None or verdict.outcome is Outcome.PASS or not (speed or compares):
+        return []
+    if view.baseline is not None:
+        return since(view)
+    return composition(view.measurement, view.samples) if speed else []
 
 
 def composition(taken: Measurement, now: Samples | None) -> list[str]:

@@ -24,6 +24,7 @@ from pytest_specgate.report.document import Report, new_report
 from pytest_specgate.report.escape import flat, visible
 from pytest_specgate.report.html.markup import escape, model_text, tag
 from pytest_specgate.report.html.page import MOST_BYTES, html
+from pytest_specgate.report.markdown import markdown
 from pytest_specgate.report.outline import WORST_FIRST, counts, outline
 
 from .reporting import HOSTILE, Page, hostile, measured, times, with_gpu_memory
@@ -148,6 +149,11 @@ def test_where_texts_part_both_sides_stand(page: Page) -> None:
     parted = [data for name, data in page.texts if name == "bdi"]
     assert len(page.all("del")) == len(page.all("ins")) >= 3
     assert any(data.split() for data in parted)
+
+
+def test_a_speed_that_fails_without_a_baseline_is_told_in_its_parts(report: Report) -> None:
+    for text in (html(report), markdown(report)):
+        assert re.search(r"round yields 1\.\d\d tokens and takes drafting", text)
 
 
 def test_a_notebook_shows_the_page_in_a_frame_of_its_own(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from pytest_specgate.report.outline import (
     related,
     worst_first,
 )
-from pytest_specgate.report.phrases import since
+from pytest_specgate.report.phrases import behind
 
 _ROOM_FOR_TROUBLES, _ROOM_FOR_CASES, _ROOM_FOR_WARNINGS = 500_000, 500_000, 50_000
 _MOST_OPEN = 6  # reasons of one entry that show at once
@@ -110,12 +110,12 @@ def _trouble(group: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
 
 
 def _reason(group: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
-    """One reason, the gates it speaks for, and for a comparison since when and what changed."""
+    """One reason, the gates it speaks for, and what stands behind it: since when, and what a speed is made of."""
     first, *others = group
     more = f" and {len(others)} more" if others else ""
     where = joined([tag("b", first.gate), " on ", tag("bdi", case_name(first)), more, ": "])
-    view, compares = views.get(id(first)), any(check.kind != "limit" for check in first.checks)
-    told = ". ".join(since(view)) if view is not None and compares else ""
+    view = views.get(id(first))
+    told = ". ".join(behind(first, view)) if view is not None else ""
     history = tag("div", f"{told[0].upper()}{told[1:]}.", class_="note") if told else EMPTY
     return joined([where, f"{first.reason}. ", tag("code", first.location), history])
 
