@@ -65,15 +65,19 @@ class TopP:
         del row, drafted, before
         # On a CPU a sort of a large vocabulary takes longer than the rest of a token. Elsewhere it is fast, and to
         # ask whether the first few suffice would wait for the device.
-        if scores.device.type != "cpu" or scores.shape[-1] <= _FEW:
+        return self._best(scores, _FEW) if scores.device.type == "cpu" else self._sorted(scores)
+
+    def _best(self, scores: Tensor, few: int) -> Tensor:
+        """The nucleus from so many best tokens, and from more where they do not hold it."""
+        if scores.shape[-1] <= few:
             return self._sorted(scores)
-        best, ids = scores.topk(_FEW, dim=-1)
+        best, ids = scores.topk(few, dim=-1)
         odds = (best - scores.logsumexp(dim=-1, keepdim=True)).exp()
         kept = odds.cumsum(dim=-1) - odds < self.p
         found = torch.full_like(scores, _NEVER).scatter(-1, ids, best.masked_fill(~kept, _NEVER))
         open_ended = kept[..., -1]
         if open_ended.any():
-            found[open_ended] = self._sorted(scores[open_ended])
+            found[open_ended] = self._best(scores[open_ended], 16 * few)
         return found
 
     def _sorted(self, scores: Tensor) -> Tensor:
