@@ -24,6 +24,7 @@ from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
 from pytest_specgate.decoding.job import Job
 from pytest_specgate.decoding.loop import Decoder
+from pytest_specgate.decoding.meter import PHASES, Meter
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading
@@ -44,6 +45,7 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.tokens, self.batch = options.tokens, options.batch
+        self.meters: dict[Callable[[int], Ids], Meter] = {}
         dtype = getattr(torch, options.dtype)
         context = EngineContext("benchmark", EngineSpec(target=TARGET), Path())
         self.target = loading.load(context, TARGET, dtype, "cpu")
@@ -67,6 +69,7 @@ class Bench:
             made = decoder.run([Job(prompt, tokens) for prompt in prompts], len(prompts))
             return [list(each.tokens) for each in made]
 
+        self.meters[run] = decoder.meter
         return run
 
     def generate(self, text: str, **how: Any) -> Callable[[int], Ids]:
@@ -116,6 +119,13 @@ def compare(arms: Arms, base: str, tokens: int, rounds: int) -> None:
             f"x{ratio[0]:.2f} wall, x{ratio[1]:.2f} CPU; {'same' if same else 'other'} text",
             flush=True,
         )
+
+
+def spent(meter: Meter) -> str:
+    """Where the time of a round went, over all that an arm has run."""
+    parts = ", ".join(f"{phase} {meter.ns[phase] / meter.rounds / 1e6:.2f}" for phase in PHASES[:-1])
+    kept = sum(meter.accepted_at) / meter.rows
+    return f"ms of wall time a round: {parts}; a row keeps {kept:.2f} drafted tokens a round"
 
 
 def plain(bench: Bench, _: argparse.Namespace) -> tuple[Arms, str]:
@@ -171,6 +181,9 @@ def main() -> None:
         print(section)
         arms, base = SECTIONS[section](bench, options)
         compare(arms, base, *size)
+        for name, run in arms.items():
+            if run in bench.meters:
+                print(f"  {name:34} {spent(bench.meters[run])}", flush=True)
 
 
 if __name__ == "__main__":
