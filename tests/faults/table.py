@@ -54,10 +54,9 @@ class Result:
 
 def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     """The whole page."""
-    seeds = len({result.seed for result in results})
     faults = [entry for entry in entries if entry.id[0] == "V"]
     sound = [entry for entry in entries if entry.id[0] != "V"]
-    lines = [HEAD, f"This run: {seeds} seed{'s' * (seeds != 1)} ({_total(faults, results)}).\n"]
+    lines = [HEAD, f"This run: {_seeds(entries, results)}; {_total(faults, results)}.\n"]
     for part, (end, title) in enumerate(PARTS):
         begin = PARTS[part - 1][0] if part else 0
         chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
@@ -71,7 +70,14 @@ def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
 
 def _total(faults: Sequence[Entry], results: Sequence[Result]) -> str:
     whole = sum(all(r.ok for r in results if r.id == entry.id) for entry in faults)
-    return f"{whole} of {len(faults)} faults caught on each of them"
+    return f"{whole} of {len(faults)} faults caught on all of theirs"
+
+
+def _seeds(entries: Sequence[Entry], results: Sequence[Result]) -> str:
+    """Seeds of each entry: a run that was stopped has one more of some."""
+    counts = [sum(result.id == entry.id for result in results) for entry in entries]
+    least, most = min(counts, default=0), max(counts, default=0)
+    return f"{least} seeds of each entry" if least == most else f"{least} to {most} seeds of each entry"
 
 
 def _rows(entries: Sequence[Entry], results: Sequence[Result]) -> Iterator[str]:
