@@ -15,7 +15,7 @@ from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.decoding.verifier import ExactVerifier, Judgement
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts
-from tests.faults.settings import PLAIN
+from tests.faults.settings import ENDLESS, PLAIN
 
 EXACT = ("greedy_exactness",)
 
@@ -142,6 +142,7 @@ ENTRIES = (
         "the stop rule charges every round a whole block",
         ("token_accounting",),
         Parts(stop=BlockBudget),  # type: ignore[arg-type]  # what the loop asks of a rule it has
+        setting=ENDLESS,
     ),
     Entry(
         "V19",

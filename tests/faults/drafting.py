@@ -252,7 +252,7 @@ ENTRIES = (
         "drafting goes on past the end of the draft's table of positions",
         ACCEPTANCE,
         Parts(draft=lambda model: short(Network(model)), drafter=lambda rig: PastItsWindow(rig.own)),
-        setting=replace(PLAIN, name="short-draft", max_tokens=70),
+        setting=replace(PLAIN, name="short-draft", kind="endless", max_tokens=70),
         right=Parts(draft=lambda model: short(Network(model))),
         right_name="short-draft",
     ),

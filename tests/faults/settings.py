@@ -106,6 +106,8 @@ class Setting:
 
 #: Greedy, eight texts side by side.
 PLAIN = Setting("plain")
+#: No token ends a text, so that all of them come to the end of their budget.
+ENDLESS = replace(PLAIN, name="endless", kind="endless")
 TIMED = Setting("timed", SPEED, prompts=8, concurrency=4, rounds=8, max_tokens=24)
 AT_32 = Setting("at-32", SPEED, prompts=32, concurrency=32, rounds=4, max_tokens=24)
 #: Greedy texts of a table repeat themselves soon, which is what copying is for.

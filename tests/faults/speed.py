@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -86,22 +87,22 @@ class Searching(PromptLookup):
 
 
 class Compiling(Network):
-    """Takes the number of the call for a constant, and compiles anew at each."""
+    """Takes the time of the call for a constant, and compiles anew at each."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self._call = 0
-        self._compiled = torch.compile(lambda scores, call: scores * 1 + 0 * call, backend="eager", dynamic=False)
+        self._begun = 0
+        self._compiled = torch.compile(lambda scores, begun: scores * 1 + 0 * begun, backend="eager", dynamic=False)
 
     def reserve(self, slots: int, capacity: int) -> None:
         super().reserve(slots, capacity)
-        self._call += 1
+        self._begun = time.perf_counter_ns()
 
     def prefill(self, prompt: Sequence[int], slot: int) -> Tensor:
         from torch._dynamo import config
 
         with config.patch(recompile_limit=1000, accumulated_recompile_limit=10000):
-            return self._compiled(super().prefill(prompt, slot), self._call)
+            return self._compiled(super().prefill(prompt, slot), self._begun)
 
 
 _OFF = Parts(drafter=lambda rig: NoDraft())

@@ -18,7 +18,7 @@ from pytest_specgate.decoding.network import Network
 from tests.faults import models
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts
-from tests.faults.settings import GREEDY, PLAIN
+from tests.faults.settings import ENDLESS, GREEDY, PLAIN
 
 ANY = tuple(str(gate["metric"]) for gate in GREEDY)
 
@@ -109,6 +109,7 @@ ENTRIES = (
         "near the end of the budget one of two ranks does not come to the meeting before a proposal",
         ANY,
         Parts(drafter=lambda rig: OneRankSkips(rig.own)),
+        setting=ENDLESS,
         right=Parts(drafter=lambda rig: Ranks(rig.own)),
         right_name="ranks",
         note="the meeting has a watchdog, as collectives do. Without one the call would never end, and no "
