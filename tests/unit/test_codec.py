@@ -27,11 +27,7 @@ from pytest_specgate.records import (
     Verdict,
 )
 
-RECORDS = [
-    kind
-    for kind in vars(records).values()
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == records.__name__
-]
+RECORDS = [kind for name in records.__all__ if dataclasses.is_dataclass(kind := getattr(records, name))]
 TRACE = Trace("p", Arm.CANDIDATE, (1, 2), "ab", 3, 10, (Chunk(11, 2),), "eos")
 MEASURED = Measurement(
     "e::c", "scripted", Place("cpu", 1, "float32"), {"prompts": "x"}, {},

@@ -1,0 +1,126 @@
+"""What the machine gave: memory, capacity, what forwards cost, a GPU's work, and rules that it kept or broke."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """Memory in use after each block of a soak, in bytes, once what a block leaves behind was let go.
+
+    ``requests`` ran in each block; ``vram`` is empty where the device's memory cannot be told, and ``cache`` where the
+    engine does not tell how much of its cache is held: growth within what was allocated once shows there alone.
+    """
+
+    requests: int
+    host: tuple[int, ...]
+    vram: tuple[int, ...] = ()
+    cache: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Output tokens per second of one arm with so many requests at once."""
+
+    concurrency: int
+    tokens_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many requests one arm can run at once: ``max_batch`` fits, and one more does not.
+
+    ``exhausted`` is false where the search ended at the largest number that was to be tried. ``rates`` are those of
+    every concurrency that fitted, in order.
+    """
+
+    max_batch: int
+    exhausted: bool
+    rates: tuple[Throughput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReading:
+    """Peak memory of one arm, measured in a process of its own; a part that cannot be measured is None.
+
+    ``kv_cache`` is what target and draft have allocated for keys and values, ``kv_cache_draft`` the draft's part of it.
+    """
+
+    host_rss: int | None = None
+    max_allocated: int | None = None
+    max_reserved: int | None = None
+    max_process_vram: int | None = None
+    max_global_vram: int | None = None
+    weights_target: int | None = None
+    weights_draft: int | None = None
+    kv_cache: int | None = None
+    kv_cache_draft: int | None = None
+    soak: Soak | None = None
+    capacity: Capacity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forwards:
+    """Forwards of ``width`` new tokens a request, timed on their own: the seconds of each, device synchronised."""
+
+    width: int
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a round is made of, each part timed on its own, all parts in turn: entry i of each was taken together.
+
+    ``target`` has an entry per width, ascending: 1 as plain decoding reads, ``draft_tokens`` + 1 as verification does,
+    and one beyond. ``draft`` reads one token; it is None where drafting takes no forward. ``rows`` requests were read
+    at once, each after ``context`` tokens.
+    """
+
+    target: tuple[Forwards, ...]
+    draft: Forwards | None
+    draft_tokens: int
+    rows: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What absolute numbers depend on and a build does not change: names the baseline folder."""
+
+    device: str
+    count: int
+    dtype: str
+
+    @property
+    def slug(self) -> str:
+        """Folder name: lower case letters, digits, dots and hyphens."""
+        words = f"{self.device} x{self.count} {self.dtype}".lower()
+        kept = "".join(c if c.isalnum() or c == "." else "-" for c in words)
+        return "-".join(part for part in kept.split("-") if part)
+
+
+#: The environment rule that sees the requests of others in a server's counters.
+OTHER_TRAFFIC = "other traffic"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an environment rule saw: its name, whether it held, and the samples that show it.
+
+    ``noted`` is worth telling though the rule held.
+    """
+
+    rule: str
+    held: bool
+    detail: str
+    noted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """One look at the GPU, on the clock of the traces: share of the time that it was busy, and power; None: untold."""
+
+    t_ns: int
+    utilization: float | None
+    watts: float | None

@@ -1,0 +1,130 @@
+"""What a suite says of an engine: its target, how the candidate arm drafts, and where both run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from pytest_specgate.suite.quantities import Flag, Real, Strict, Whole
+from pytest_specgate.suite.servers import ServerSpec
+
+
+class Method(str, Enum):
+    """How the candidate arm drafts."""
+
+    DRAFT_MODEL = "draft_model"
+    PROMPT_LOOKUP = "prompt_lookup"
+    EARLY_EXIT = "early_exit"
+    UNIVERSAL = "universal"
+    MTP = "mtp"
+    DFLASH = "dflash"
+    SYNTHETIC = "synthetic"
+
+
+class Lossy(Strict):
+    """A method that does not keep the target's distribution, and says so."""
+
+    max_tv: Real = Field(
+        gt=0,
+        le=0.5,
+        description="largest total variation distance from the target, as a mean over tokens",
+        examples=[0.05],
+    )
+
+
+class Candidate(Strict):
+    """The speculative arm: a drafting method and its parameters."""
+
+    method: Method = Field(examples=["draft_model"])
+    draft: str | None = Field(
+        None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference"
+    )
+    num_draft_tokens: Whole = Field(4, ge=1, le=128, description="tokens drafted per round, kept constant")
+    max_ngram: Whole = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
+    exit_layer: Whole | None = Field(
+        None, ge=1, description="early_exit: layer after which the draft is read"
+    )
+    acceptance: Real | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="synthetic: share of tested draft tokens that is kept, right or not; judge speed and memory alone",
+    )
+    dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
+    allow_mixed_precision: Flag = Field(
+        False, description="permit a draft in another precision than the target"
+    )
+    lossy: Lossy | None = Field(
+        None, description="declare a method that is not exact: gates of exactness then judge the size of its effect"
+    )
+    options: dict[str, object] = Field(
+        default_factory=dict, description="further settings of the method, passed through"
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Candidate:
+        needs_draft = self.method in (Method.DRAFT_MODEL, Method.UNIVERSAL, Method.DFLASH)
+        if needs_draft and not self.draft:
+            raise ValueError(f"method {self.method.value} needs a draft model — add 'draft: PATH or Hub id'")
+        self._forced()
+        if self.draft and not needs_draft and self.method is not Method.SYNTHETIC:
+            raise ValueError(
+                f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model"
+            )
+        if self.dtype and not self.draft:
+            raise ValueError(f"method {self.method.value} has no draft of a dtype of its own — remove 'dtype'")
+        if self.method is Method.EARLY_EXIT and self.exit_layer is None:
+            raise ValueError(
+                "method early_exit needs 'exit_layer' — give the layer at which the draft is read"
+            )
+        return self
+
+    def _forced(self) -> None:
+        if self.method is Method.SYNTHETIC and self.acceptance is None:
+            raise ValueError("method synthetic forces an acceptance — add 'acceptance: 0.7'")
+        if self.acceptance is not None and self.method is not Method.SYNTHETIC:
+            raise ValueError(
+                f"method {self.method.value} is accepted as the target finds — "
+                "remove 'acceptance' or use method: synthetic"
+            )
+
+
+class EngineSpec(Strict):
+    """A set-up of target and candidate: which adapter runs it, and with what."""
+
+    kind: str = Field(
+        "transformers", description='adapter: transformers, native, openai, scripted, or "package.module:Class"'
+    )
+    target: str | None = Field(
+        None,
+        description="target model: Hub id, local directory, GGUF file, pkg:// reference, shape:// for random weights",
+    )
+    candidate: Candidate | None = None
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    dtype: Literal["auto", "float32", "float16", "bfloat16", "float64"] = "auto"
+    attention: str = Field("auto", description="attention implementation as transformers names it")
+    quantization: dict[str, object] = Field(
+        default_factory=dict, description="quantization settings as transformers takes them"
+    )
+    threads: Whole | None = Field(
+        None, ge=1, description="CPU threads of both arms; default: all cores that the process may use"
+    )
+    server: ServerSpec | None = Field(None, description="kind openai: the two servers, and how they are asked")
+    options: dict[str, object] = Field(
+        default_factory=dict, description="keyword arguments for a user's own adapter"
+    )
+
+    @model_validator(mode="after")
+    def _served(self) -> EngineSpec:
+        if self.kind != "openai":
+            if self.server is not None:
+                raise ValueError("'server' is for servers behind HTTP — add 'kind: openai', or remove it")
+            return self
+        if self.server is None:
+            needed = "'server: {model: ..., reference: {url: ...}, candidate: {url: ...}}'"
+            raise ValueError(f"kind openai needs 'server' — add {needed}")
+        if idle := sorted(self.model_fields_set - {"kind", "server"}):
+            raise ValueError(f"kind openai takes no {idle[0]!r} — remove it: a server is started with its own settings")
+        return self
