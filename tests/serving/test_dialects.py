@@ -35,9 +35,8 @@ def tally(dialect: str, page: str) -> Tally:
     return tell(page)
 
 
-def said(dialect: str, *last: Event, total: int = 8) -> Acceptance | None:
+def said(dialect: str, *last: Event, sizes: tuple[int, ...] = (1, 3, 1, 3)) -> Acceptance | None:
     """What the dialect reads from an answer of one token and then chunks of 3, 1 and 3, ended by these events."""
-    sizes = (1, 3, 1, total - 5)
     done = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     told = [chunk(10 * i, "x" * size, total=n) for i, (size, n) in enumerate(zip(sizes, done))]
     answer: Answer = answered(*told, *last)
@@ -132,6 +131,14 @@ def test_vllms_steps_of_a_request_are_its_rounds() -> None:
 
     assert said("vllm", per_request([2, 0, 2], [4, 4, 4], **steps)) == Acceptance(
         rounds=(Round(4, 3, 2, 3, 10 * MS), Round(4, 1, 0, 1, 20 * MS), Round(4, 3, 2, 3, 30 * MS))
+    )
+
+
+def test_a_step_may_come_with_the_first_token() -> None:
+    steps = {"per_step_accepted": [2, 0, 2], "per_step_drafted": [4, 4, 4]}
+
+    assert said("vllm", per_request([2, 0, 2], [4, 4, 4], **steps), sizes=(4, 1, 3)) == Acceptance(
+        rounds=(Round(4, 3, 2, 3, 0), Round(4, 1, 0, 1, 10 * MS), Round(4, 3, 2, 3, 20 * MS))
     )
 
 

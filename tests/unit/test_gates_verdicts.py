@@ -11,7 +11,7 @@ import pytest
 from pytest_specgate.gates import error_verdict
 from pytest_specgate.gates.advice import ADVICE
 from pytest_specgate.gates.decision import Evidence, decide, exact
-from pytest_specgate.metrics import METRICS
+from pytest_specgate.metrics import METRICS, Family
 from pytest_specgate.records import Interval, Outcome
 from tests.unit.judging import CASE, gate, samples, verdict
 
@@ -44,9 +44,11 @@ def test_every_metric_has_advice() -> None:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_is_judged_and_unmeasured_is_an_error(name: str) -> None:
-    whole = name == "greedy_exactness"
+    whole = METRICS[name].family in (Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS)
     limit = "==100%" if whole else ">=0 ms" if METRICS[name].unit.value == "s" else ">=0"
-    said = verdict(gate(name, limit=limit), samples({}))
+    demand = {"max_drop": "1%"} if name == "task_score" else {"limit": limit}
+    drawn = METRICS[name].family is Family.DISTRIBUTION
+    said = verdict(gate(name, **demand), samples({}, greedy=not drawn), samples({}))
 
     assert said.outcome is Outcome.ERROR
     assert said.reason == f"{name}: not measured by this engine (e)"

@@ -96,7 +96,7 @@ def test_the_change_named_as_holdable_is_accepted(tmp_path: Path) -> None:
 
 def test_a_baseline_of_an_older_schema_is_replaced(tmp_path: Path) -> None:
     path = recorded(tmp_path).path
-    path.write_text(path.read_text().replace('"schema": 2', '"schema": 1'))
+    path.write_text(path.read_text().replace(f'"schema": {baseline.SCHEMA}', '"schema": 1'))
     change = recorded(tmp_path)
     assert (change.old, change.refused) == (None, "")
     assert stored(change).samples.prompts

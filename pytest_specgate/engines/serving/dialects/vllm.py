@@ -71,10 +71,12 @@ def _cut(accepted: list[int], counted: Counted) -> int:
     """Tokens that the text's end cut off its last step.
 
     A chunk is a step, or a forward that drafted nothing, or several of both where they came together. Steps of more
-    than one token that no chunk before the last has room for ended in the last one.
+    than one token that no chunk before the last has room for ended in the last one. The first token is no step's, but
+    steps may have come with it.
     """
     blocks = [kept + 1 for kept in accepted if kept]
-    *before, last = [chunk.tokens for chunk in counted.chunks[1:]] or [counted.tokens - 1]
+    first, *later = (chunk.tokens for chunk in counted.chunks)
+    *before, last = first - 1, *later
     for tokens in before:
         room = tokens
         while blocks and blocks[0] <= room:
