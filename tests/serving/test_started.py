@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.plugin.conftest import Project, project
-from tests.unit.test_serving_process import PATIENCE, all_gone
+from tests.unit.test_serving_process import PATIENCE, all_gone, hear_interrupts
 
 __all__ = ["project"]
 STARTED = str(Path(__file__).with_name("started.py"))
@@ -133,6 +133,7 @@ def test_pytest_that_is_ended_leaves_no_server(project: Project, number: signal.
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": paths},
+        preexec_fn=hear_interrupts,
     ) as run:
         until = time.monotonic() + 60
         while len(started := fakes()) < 2:

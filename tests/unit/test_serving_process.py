@@ -88,6 +88,11 @@ def gone(pid: int) -> bool:
         return True
 
 
+def hear_interrupts() -> None:
+    """Let a child hear Ctrl-C: a shell that runs the tests in the background ignores it, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def all_gone(pids: list[int]) -> bool:
     until = time.monotonic() + PATIENCE
     while not all(map(gone, pids)):
@@ -362,7 +367,9 @@ def a_parent(folder: Path, how: str = "") -> Iterator[tuple[subprocess.Popen[byt
     """A process that has started a server, in a process group of its own, and the pids of all below it."""
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", PARENT, root, str(folder), how]
-    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as parent:
+    with subprocess.Popen(
+        command, start_new_session=True, stderr=subprocess.DEVNULL, preexec_fn=hear_interrupts
+    ) as parent:
         try:
             yield parent, [*pids_in(folder / "pids"), *pids_in(folder / "keeper")]
         finally:
