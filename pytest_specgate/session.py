@@ -140,10 +140,17 @@ class SuiteSession:
         return [result for result in self._results.values() if isinstance(result, CaseResult)]
 
     def close(self) -> None:
-        """Stop the engine; may be called twice."""
-        if self._running is not None:
-            self._running.close()
-            self._running = None
+        """Stop the engine; may be called twice. Raises EngineError where its adapter fails at it, once."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        try:
+            running.close()
+        except SpecgateError:
+            raise
+        except Exception as error:
+            what = f"close() failed: {type(error).__name__}: {error}"
+            raise EngineError(self.engine, what, "mend the engine's adapter; what it measured stands") from error
 
     # --- how ----------------------------------------------------------------------------------------------------
 

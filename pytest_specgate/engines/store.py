@@ -138,5 +138,6 @@ def _convert(gguf: Path, scratch: Path, engine: str) -> None:
     plain = type(loaded)(config)
     plain.load_state_dict(loaded.state_dict())
     plain.generation_config = loaded.generation_config
-    plain.save_pretrained(scratch)
-    tokenizer.save_pretrained(scratch)
+    with without_progress_bars():
+        plain.save_pretrained(scratch)
+        tokenizer.save_pretrained(scratch)

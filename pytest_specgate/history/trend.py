@@ -88,11 +88,14 @@ class Trend:
     alike: float
 
     def worse(self, allow: float) -> bool:
-        """Whether the last thing that happened, or the distance from the anchor, is a loss beyond ``allow``."""
+        """Whether the last thing that happened, or the distance from the anchor, is a loss beyond ``allow``.
+
+        Runs too few to show a step show no distance either: where they repeat each other, no scatter tells it.
+        """
         happened: tuple[Step | Drift, ...] = (*self.steps, *self.drifts)
         latest = max(happened, key=lambda one: one.last.run.created, default=None)
         lost = latest is not None and latest.worse and abs(latest.change) > allow
-        far = self.anchor is not None and self.anchor.worse and abs(self.anchor.change.value) > allow
+        far = not self.needed and self.anchor is not None and self.anchor.worse and abs(self.anchor.change.value) > allow
         return lost or far
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_specgate.errors import SpecgateError
+from pytest_specgate.errors import Location, SpecgateError, SuiteError
 from pytest_specgate.plugin import distribution, judging
 from pytest_specgate.plugin.keys import RUN
 from pytest_specgate.suite.cases import Case, Gate, Suite, expand, gate_id
@@ -55,17 +55,25 @@ class SuiteFile(pytest.File):
         try:
             self.suite = load_suite(self.path, self.config.rootpath, os.environ, found.prompt_files)
             self.cases = expand(self.suite)
+            self._refuse_shared_name(found.by_name.setdefault(self.suite.name, self.path))
         except SpecgateError as error:
             self.problem = found.mistakes[self.path] = error
-        else:
-            found.warnings += self.suite.warnings
         found.suites[self.path] = self.cases
+
+    def _refuse_shared_name(self, first: Path) -> None:
+        """Refuse a second suite of a name: they would overwrite, and be judged by, each other's baseline."""
+        if first == self.path or self.suite is None:
+            return
+        run = self.config.stash[RUN]
+        what = f"has the name {self.suite.name!r} of {run.shown(first)}, and would share its baseline"
+        raise SuiteError(Location(Path(run.shown(self.path))), what, "give one of them another name: 'name: ...'")
 
     def collect(self) -> Iterator[EngineNode]:
         """Yield one node per engine, in the order of the file."""
         self.config.stash[RUN].found.opened += 1
         if self.problem is not None:
             raise self.CollectError(str(self.problem)) from self.problem
+        self.config.stash[RUN].found.warnings += self.suite.warnings if self.suite else ()
         for name, cases in groupby(self.cases, key=lambda case: case.engine):
             yield EngineNode.from_parent(self, name=name, suite=self.suite, cases=tuple(cases))
 

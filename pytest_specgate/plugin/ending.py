@@ -87,7 +87,7 @@ class Ending:
         from pytest_specgate.refresh import update_baselines
 
         for engine, session in run.sessions.items():
-            with self._outlived(f"the baselines of {engine[1]}"):
+            with self.outlived(f"the baselines of {engine[1]}"):
                 changed = update_baselines(session, frozenset(run.failed.get(engine, ())))
                 self.changes += changed
                 self.problems += [f"{one.case}: not stored: {one.refused}" for one in changed if one.refused]
@@ -101,11 +101,11 @@ class Ending:
         self.advice = report.advice
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
-            with self._outlived(str(path)):
+            with self.outlived(str(path)):
                 faces.write(path, report)
                 self.written.append(path)
         if run.options.history is not None or run.options.exports:
-            with self._outlived("the history"):
+            with self.outlived("the history"):
                 self._remember(run, report)
 
     def _gathered(self, run: Run, status: int, machine: dict[str, str]) -> Report:
@@ -119,12 +119,12 @@ class Ending:
         checks, wanted = {**self.checks, **run.checks_by_suite}, {**self.wanted, **distribution.wanted(run)}
         report = replace(report, baselines=met, checks=checks, wanted=wanted)
         if not run.options.update:
-            with self._outlived("the advice"):
+            with self.outlived("the advice"):
                 return advise(report)
         return report
 
     @contextmanager
-    def _outlived(self, what: str) -> Iterator[None]:
+    def outlived(self, what: str) -> Iterator[None]:
         """Keep what fails in a step from costing the steps behind it: it may have taken an hour to measure."""
         try:
             yield
@@ -147,7 +147,7 @@ class Ending:
         names = {**self.names, **distribution.names(run)}
         line = summarize(report, of, run.seconds, run.options.baselines, names)
         if run.options.history is not None:
-            with self._outlived(str(run.options.history)):
+            with self.outlived(str(run.options.history)):
                 self.remembered = store.append(run.options.history, line)
         sent = hidden(line, masker(os.environ))
         for name in run.options.exports:

@@ -46,6 +46,7 @@ class Found:
     prompt_files: PromptFiles
     suites: dict[Path, tuple[Case, ...]] = field(default_factory=dict)
     opened: int = 0
+    by_name: dict[str, Path] = field(default_factory=dict)
     passed_over: list[Path] = field(default_factory=list)
     selected: set[tuple[Path, str]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
@@ -171,10 +172,10 @@ class Run:
         engine: Any = getattr(item, "engine_id", None)
         if engine == getattr(following, "engine_id", None):
             return
-        if engine in self.sessions:
-            self.sessions[engine].close()
-        if engine in self.rehearsals:
-            self.rehearsals[engine].close()
+        for session in (self.sessions.get(engine), self.rehearsals.get(engine)):
+            if session is not None:
+                with self.ending.outlived(f"closing {engine[1]}"):
+                    session.close()
 
     def hear(self, report: pytest.TestReport) -> None:
         """Take the verdict off a report, in the controller."""
@@ -197,7 +198,6 @@ class Run:
     def close(self) -> None:
         """Close every engine; may be called twice."""
         self.progress.clear()
-        for session in self.sessions.values():
-            session.close()
-        for rehearsal in self.rehearsals.values():
-            rehearsal.close()
+        for engine, session in (*self.sessions.items(), *self.rehearsals.items()):
+            with self.ending.outlived(f"closing {engine[1]}"):
+                session.close()

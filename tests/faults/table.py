@@ -11,7 +11,7 @@ from tests.faults.entry import Entry
 #: Parts of the corpus by the first number behind them.
 PARTS = ((23, "A. What is said"), (35, "B. Acceptance"), (42, "C. Speed"), (47, "D. Memory"), (52, "E. Stability"))
 #: Faults of clients that measure a stream: they need a server that streams, which the serving part brings.
-PENDING = (
+ELSEWHERE = (
     ("V52", "time between tokens taken as the gap between chunks"),
     ("V53", "a chunk counted as a token"),
     ("V54", "time to first token taken at a chunk that holds a role only"),
@@ -62,8 +62,8 @@ def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
         chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
         lines += [f"## {title}\n", *_rows(chosen, results), ""]
     lines += ["## N. What looks like a fault and is none\n", *_rows(sound, results), ""]
-    lines += ["## F. Clients: pending\n", "To come with the gates of streaming servers:\n"]
-    lines += [f"- {number}: {title}" for number, title in PENDING]
+    lines += ["## F. Clients\n", "Rebuilt on a fake streaming server, in `tests/serving/test_faults_of_clients.py`:\n"]
+    lines += [f"- {number}: {title}" for number, title in ELSEWHERE]
     notes = [f"- {entry.id}: {entry.note}" for entry in entries if entry.note]
     return "\n".join([*lines, "", "## Notes\n", *notes, ""])
 

@@ -153,3 +153,35 @@ def test_x_stops_workers_before_anything_is_measured(project: Project, name: str
     assert result.ret != 0
     assert "passed" not in result.parseoutcomes()
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_a_second_suite_of_a_name_would_share_the_baseline(project: Project) -> None:
+    project.suite(PASS)
+    text = (project.path / "suites/demo.specgate.yaml").read_text().replace("prompts/", "../suites/prompts/")
+    project.write("more/demo.specgate.yaml", text)
+
+    result = project.run("--specgate", "more", "suites")
+
+    assert result.ret == 1
+    shown = " ".join(result.stdout.str().split())
+    assert (
+        "suites/demo.specgate.yaml: has the name 'demo' of more/demo.specgate.yaml, and would share its baseline"
+        " — give one of them another name: 'name: ...'"
+    ) in shown
+
+
+def test_an_adapter_that_fails_at_its_end_costs_no_verdict(project: Project) -> None:
+    project.write(
+        "ending.py",
+        "from pytest_specgate.engines.scripted import ScriptedEngine\n"
+        "class Ending(ScriptedEngine):\n"
+        "    def close(self):\n"
+        "        raise RuntimeError('boom')\n",
+    )
+    project.suite(PASS, engines={"tiny": {"kind": "ending:Ending"}})
+
+    result = project.python("--specgate", "-p", "no:randomly")
+
+    assert result.ret == 1
+    assert result.parseoutcomes() == {"passed": 1}
+    result.stdout.fnmatch_lines(["ERROR: tiny: close() failed: RuntimeError: boom — mend the engine's adapter; *"])
