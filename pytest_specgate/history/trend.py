@@ -95,8 +95,9 @@ class Trend:
         happened: tuple[Step | Drift, ...] = (*self.steps, *self.drifts)
         latest = max(happened, key=lambda one: one.last.run.created, default=None)
         lost = latest is not None and latest.worse and abs(latest.change) > allow
-        far = not self.needed and self.anchor is not None and self.anchor.worse and abs(self.anchor.change.value) > allow
-        return lost or far
+        if self.needed or self.anchor is None:
+            return lost
+        return lost or (self.anchor.worse and abs(self.anchor.change.value) > allow)
 
 
 def trends(found: Sequence[Series], error: float = ERROR) -> list[Trend]:

@@ -172,10 +172,8 @@ class Run:
         engine: Any = getattr(item, "engine_id", None)
         if engine == getattr(following, "engine_id", None):
             return
-        for session in (self.sessions.get(engine), self.rehearsals.get(engine)):
-            if session is not None:
-                with self.ending.outlived(f"closing {engine[1]}"):
-                    session.close()
+        if engine is not None:
+            self._close(engine)
 
     def hear(self, report: pytest.TestReport) -> None:
         """Take the verdict off a report, in the controller."""
@@ -198,6 +196,11 @@ class Run:
     def close(self) -> None:
         """Close every engine; may be called twice."""
         self.progress.clear()
-        for engine, session in (*self.sessions.items(), *self.rehearsals.items()):
-            with self.ending.outlived(f"closing {engine[1]}"):
-                session.close()
+        for engine in (*self.sessions, *self.rehearsals):
+            self._close(engine)
+
+    def _close(self, engine: EngineId) -> None:
+        for session in (self.sessions.get(engine), self.rehearsals.get(engine)):
+            if session is not None:
+                with self.ending.outlived(f"closing {engine[1]}"):
+                    session.close()
