@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pytest_specgate.engines.base import Engine
 from pytest_specgate.errors import EngineError
-from pytest_specgate.records import Arm, Request, Trace
+from pytest_specgate.records import Arm, Chunk, Request, Round, Trace
 
 
 def ask(engine: Engine, name: str, requests: Sequence[Request], arm: Arm) -> list[Trace]:
@@ -23,6 +23,9 @@ def ask(engine: Engine, name: str, requests: Sequence[Request], arm: Arm) -> lis
         what = f"generate() returned {len(traces)} traces for {len(requests)} requests"
         raise EngineError(name, what, "return one Trace for each request, in the order of the requests")
     for request, trace in zip(requests, traces):
+        if wrong := _misshapen(trace):
+            what = f"{request.prompt}: the {arm.value} arm's {wrong}"
+            raise EngineError(name, what, "see pytest_specgate.records.Trace for what each field holds")
         if (trace.prompt, trace.arm) != (request.prompt, arm):
             what = f"generate() answered {request.prompt} ({arm.value}) with {trace.prompt} ({trace.arm.value})"
             raise EngineError(name, what, "return the traces in the order of the requests, each with its own arm")
@@ -30,3 +33,23 @@ def ask(engine: Engine, name: str, requests: Sequence[Request], arm: Arm) -> lis
             what = f"{request.prompt}: the {arm.value} arm returned no chunks"
             raise EngineError(name, what, "give each Trace a Chunk for every delivery of tokens")
     return traces
+
+
+def _misshapen(trace: object) -> str:
+    """What of an answer is of the wrong kind; empty if nothing. A wrong kind would be told by our own arithmetic."""
+    if not isinstance(trace, Trace):
+        return f"answer is {trace!r:.60}, which is no Trace"
+    for field, part in (("token_ids", int), ("chunks", Chunk), ("rounds", Round)):
+        value: object = getattr(trace, field)
+        if field == "rounds" and value is None:
+            continue
+        if not isinstance(value, tuple) or not all(isinstance(one, part) for one in value):
+            return f"{field} is {value!r:.60}, which is no tuple of {part.__name__}"
+    text: object = trace.text
+    if not isinstance(text, str):
+        return f"text is {text!r:.60}, which is no str"
+    for field in ("prompt_tokens", "submit_ns", "prefill_tokens", "max_tokens"):
+        value = getattr(trace, field)
+        if not isinstance(value, int) or value < 0:
+            return f"{field} is {value!r:.60}, which is no whole number from 0 on"
+    return ""

@@ -64,6 +64,23 @@ SLIPS: dict[str, tuple[Callable[[list[Trace]], list[Trace]], str]] = {
         lambda traces: [replace(trace, arm=Arm.CANDIDATE) for trace in traces],
         "generate() answered q1 (reference) with q1 (candidate) — return the traces in the order",
     ),
+    "none": (lambda traces: [None for _ in traces], "q1: the reference arm's answer is None, which is no Trace — see"),  # type: ignore[misc]
+    "words": (
+        lambda traces: [replace(trace, token_ids=("a", "b")) for trace in traces],  # type: ignore[arg-type]
+        "q1: the reference arm's token_ids is ('a', 'b'), which is no tuple of int — see",
+    ),
+    "many": (
+        lambda traces: [replace(trace, rounds="many") for trace in traces],  # type: ignore[arg-type]
+        "q1: the reference arm's rounds is 'many', which is no tuple of Round — see",
+    ),
+    "no text": (
+        lambda traces: [replace(trace, text=None) for trace in traces],  # type: ignore[arg-type]
+        "q1: the reference arm's text is None, which is no str — see",
+    ),
+    "negative": (
+        lambda traces: [replace(trace, prompt_tokens=-4) for trace in traces],
+        "q1: the reference arm's prompt_tokens is -4, which is no whole number from 0 on — see",
+    ),
     "silence": (
         lambda traces: [replace(trace, chunks=()) for trace in traces],
         "q1: the reference arm returned no chunks — give each Trace a Chunk for every delivery of tokens",
