@@ -78,6 +78,11 @@ def _status(words: list[str]) -> int:
     while "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         os.environ[name] = value
+    if words[0] == "python":
+        # As the interpreter does it, and the command `pytest` does not.
+        sys.path.insert(0, Path.cwd())
+    if words[:3] == ["python", "-m", "pytest"]:
+        words = words[2:]
     if words[0] == "pytest":
         import pytest
 
@@ -95,7 +100,6 @@ def _status(words: list[str]) -> int:
 def play(page: Path, folder: Path) -> str:
     """Everything that the page does, in the folder; the first mismatch."""
     os.chdir(folder)
-    sys.path.insert(0, str(folder))
     for step in steps(page.read_text(encoding="utf-8")):
         if isinstance(step, File):
             path = folder / step.path
