@@ -80,7 +80,7 @@ def _status(words: list[str]) -> int:
         os.environ[name] = value
     if words[0] == "python":
         # As the interpreter does it, and the command `pytest` does not.
-        sys.path.insert(0, Path.cwd())
+        sys.path.insert(0, str(Path.cwd()))
     if words[:3] == ["python", "-m", "pytest"]:
         words = words[2:]
     if words[0] == "pytest":
