@@ -20,6 +20,13 @@ from pytest_specgate.errors import SpecgateError
 INTERRUPTED, USAGE = 2, 4
 #: Commands whose own statuses 0, 1 and 3 are answers: (a mistake, interrupted).
 ANSWERING = {"trend": (2, 130), "compare": (2, 130)}
+#: Commands that bring their own arguments, with the line of help that lists them.
+_MODULES = {
+    "study": (study, "count what the gates of a suite miss and fail wrongly on this machine"),
+    "compare": (compare, "compare two stored reports"),
+    "export": (export, "write a stored report's answers for another tool"),
+    "trend": (trend, "show what metrics did over the runs of a history"),
+}
 _EXAMPLES = """\
 examples:
   pytest --specgate suites/ --specgate-report report.json
@@ -87,46 +94,17 @@ def parser() -> argparse.ArgumentParser:
     written = "write what was judged as a report (.html, .json, .md); may be given more than once"
     judge.add_argument("--report", dest="faces", type=Path, action="append", default=[], metavar="PATH", help=written)
     judge.add_argument("--price", metavar="PRICE", help="price of an hour of one GPU, such as 2.50/h, for advice")
-    study.add_arguments(
-        commands.add_parser(
-            "study",
-            help="count what the gates of a suite miss and fail wrongly on this machine",
-            description=study.DESCRIPTION,
-            epilog=study.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
+    for name, (module, help_text) in _MODULES.items():
+        module.add_arguments(
+            commands.add_parser(
+                name,
+                help=help_text,
+                description=module.DESCRIPTION,
+                epilog=module.EXAMPLES,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+                allow_abbrev=False,
+            )
         )
-    )
-    compare.add_arguments(
-        commands.add_parser(
-            "compare",
-            help="compare two stored reports",
-            description=compare.DESCRIPTION,
-            epilog=compare.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
-    export.add_arguments(
-        commands.add_parser(
-            "export",
-            help="write a stored report's answers for another tool",
-            description=export.DESCRIPTION,
-            epilog=export.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
-    trend.add_arguments(
-        commands.add_parser(
-            "trend",
-            help="show what metrics did over the runs of a history",
-            description=trend.DESCRIPTION,
-            epilog=trend.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
     schema = commands.add_parser("schema", help="print the JSON Schema of a file format", allow_abbrev=False)
     schema.add_argument("format", choices=("suite", "baseline", "report", "history"), help="which files it describes")
     return top
@@ -162,14 +140,9 @@ def _run(chosen: argparse.Namespace) -> int:
         from pytest_specgate.commands import schema
 
         return schema.show(chosen.format, sys.stdout)
-    if chosen.command == "study":
-        return study.show(chosen, sys.stdout)
-    if chosen.command == "compare":
-        return compare.show(chosen, sys.stdout)
-    if chosen.command == "export":
-        return export.show(chosen, sys.stdout)
-    if chosen.command == "trend":
-        return trend.show(chosen, sys.stdout)
+    if chosen.command in _MODULES:
+        module, _ = _MODULES[chosen.command]
+        return int(module.show(chosen, sys.stdout))
     from pytest_specgate.commands import judge
 
     baselines = chosen.baselines or chosen.suites / "baselines"

@@ -16,7 +16,8 @@ from pytest_specgate.records import Arm, Chunk, Request, Round, Trace
 def ask(engine: Engine, name: str, requests: Sequence[Request], arm: Arm) -> list[Trace]:
     """One trace a request, in order, from the engine that the suite calls ``name``.
 
-    Raises EngineError where the answer has another number, another order, another arm, or a trace without output.
+    Raises EngineError where the answer holds values of the wrong kind, another number, order or arm of traces, or a
+    trace without output.
     """
     traces = list(engine.generate(requests, arm))
     if len(traces) != len(requests):

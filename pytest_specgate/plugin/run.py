@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -169,10 +169,8 @@ class Run:
 
     def leave(self, item: pytest.Item, following: pytest.Item | None) -> None:
         """Close the item's engine unless the next item uses it too."""
-        engine: Any = getattr(item, "engine_id", None)
-        if engine == getattr(following, "engine_id", None):
-            return
-        if engine is not None:
+        engine: EngineId | None = getattr(item, "engine_id", None)
+        if engine is not None and engine != getattr(following, "engine_id", None):
             self._close(engine)
 
     def hear(self, report: pytest.TestReport) -> None:

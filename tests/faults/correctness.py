@@ -16,6 +16,7 @@ from pytest_specgate.decoding.verifier import ExactVerifier, Judgement
 from tests.faults.entry import Entry
 from tests.faults.parts import Parts
 from tests.faults.settings import ENDLESS, PLAIN
+from tests.unit.faulty import FirstUnseen
 
 EXACT = ("greedy_exactness",)
 
@@ -40,16 +41,6 @@ class BlockBudget:
         self._charged += PLAIN.k + 1
         spent = self._charged >= len(output) + budget
         return (kept, "length") if spent and not finish else (kept, finish)
-
-
-class FirstUnseen(ExactVerifier):
-    """Compares from the second draft token on: the loop is off by one."""
-
-    def judge(self, scores: Tensor, draft: Draft, rows: Sequence[Row]) -> Judgement:
-        if draft.width:
-            scores = scores.clone()
-            scores[:, 0].scatter_(-1, draft.tokens[:, :1], float(scores.max()) + 1)
-        return super().judge(scores, draft, rows)
 
 
 class ByName(ExactVerifier):

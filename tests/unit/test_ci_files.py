@@ -21,23 +21,14 @@ import yaml
 from pytest_specgate.__main__ import parser
 from pytest_specgate.history import store
 from pytest_specgate.plugin.options import TABLE
+from tests.unit.committing import git_as_anybody
 from tests.unit.project import SPEEDUP, write
 
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "docs" / "ci"
 SCRIPTS = sorted(CI.glob("*.sh"))
 FILES = sorted(path for path in CI.iterdir() if path.is_file())
-GIT = (
-    "git",
-    "-c",
-    "user.name=n",
-    "-c",
-    "user.email=e@x",
-    "-c",
-    "commit.gpgsign=false",
-    "-c",
-    "init.defaultBranch=main",
-)
+GIT = git_as_anybody("main")
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:

@@ -9,19 +9,10 @@ import pytest
 
 from pytest_specgate.history.commit import source
 from pytest_specgate.history.record import Source
+from tests.unit.committing import git_as_anybody
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
-GIT = (
-    "git",
-    "-c",
-    "user.name=n",
-    "-c",
-    "user.email=e@x",
-    "-c",
-    "commit.gpgsign=false",
-    "-c",
-    "init.defaultBranch=trunk",
-)
+GIT = git_as_anybody("trunk")
 
 
 def git(folder: Path, *arguments: str) -> str:

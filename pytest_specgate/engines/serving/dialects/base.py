@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
@@ -14,6 +15,17 @@ from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally
 from pytest_specgate.records import Counts, Round
 
+#: Settings beyond OpenAI's as vLLM named them first and SGLang after it, by our names.
+VLLM_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "top_k": "top_k",
+        "min_p": "min_p",
+        "repetition_penalty": "repetition_penalty",
+        "min_tokens": "min_tokens",
+        "ignore_eos": "ignore_eos",
+        "stop_ids": "stop_token_ids",
+    }
+)
 #: What every server is asked about itself, once.
 PAGES = ("/v1/models", "/version", "/props", "/get_server_info", "/info", "/metrics", "/prometheus/metrics")
 

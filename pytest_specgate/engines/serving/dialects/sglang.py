@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
-from pytest_specgate.engines.serving.dialects.base import Acceptance, Dialect, Probe
+from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe
 from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
@@ -65,14 +65,7 @@ SGLANG = Dialect(
     version=_version,
     hint="start SGLang with --enable-metrics",
     body={"return_meta_info": True},
-    keys={
-        "top_k": "top_k",
-        "min_p": "min_p",
-        "repetition_penalty": "repetition_penalty",
-        "min_tokens": "min_tokens",
-        "ignore_eos": "ignore_eos",
-        "stop_ids": "stop_token_ids",
-    },
+    keys=VLLM_KEYS,
     off={"top_k": -1, "min_p": 0.0},
     continuous_usage=True,
     checks_model=True,

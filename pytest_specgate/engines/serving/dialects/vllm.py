@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
-from pytest_specgate.engines.serving.dialects.base import Acceptance, Dialect, Probe, version_page
+from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe, version_page
 from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
@@ -119,15 +119,7 @@ VLLM = Dialect(
     version=version_page,
     hint="start vLLM with --enable-per-request-metrics --per-request-spec-decode-metrics detailed",
     body={"return_token_ids": True},
-    keys={
-        "top_k": "top_k",
-        "min_p": "min_p",
-        "repetition_penalty": "repetition_penalty",
-        "min_tokens": "min_tokens",
-        "ignore_eos": "ignore_eos",
-        "stop_ids": "stop_token_ids",
-        "bad_words": "bad_words",
-    },
+    keys={**VLLM_KEYS, "bad_words": "bad_words"},
     off={"top_k": -1, "min_p": 0.0},
     continuous_usage=True,
     checks_model=True,
