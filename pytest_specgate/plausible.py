@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 Problem = tuple[Path, str]
 
 #: The least and the most that a value of each unit can be, wide enough for every machine that there will be; a unit
-#: that is not here, a slope for one, has no bounds of its own.
+#: that is not here has no bounds of its own.
 _RANGES: Mapping[Unit, tuple[float, float]] = MappingProxyType(
     {
         Unit.RATIO: (1e-6, 1e6),
