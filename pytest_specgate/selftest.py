@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_specgate.engines.planted import Plant, parse_plant, planted
+from pytest_specgate.engines.planted import planted
+from pytest_specgate.engines.plants import Plant, parse_plant
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.session import Settings, SuiteSession

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from pytest_specgate.errors import SpecgateError
 
 if TYPE_CHECKING:
-    from pytest_specgate.engines.planted import Plant
+    from pytest_specgate.engines.plants import Plant
     from pytest_specgate.study.plan import Plan
 
 INTERRUPTED = 2
@@ -118,7 +118,7 @@ def _plan(chosen: argparse.Namespace) -> Plan:
 
 
 def _plant(text: str) -> Plant:
-    from pytest_specgate.engines.planted import parse_plant
+    from pytest_specgate.engines.plants import parse_plant
 
     try:
         return parse_plant(text)

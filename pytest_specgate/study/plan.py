@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_specgate.engines.planted import Plant, planted
+from pytest_specgate.engines.planted import planted
+from pytest_specgate.engines.plants import Plant
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.checks import checks_in

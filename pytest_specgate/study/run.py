@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pytest_specgate.engines.planted import Plant
+from pytest_specgate.engines.plants import Plant
 from pytest_specgate.errors import SpecgateError, StoreError
 from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.runner import Judged, judge_all

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_specgate.engines.base import Engine, EngineContext
-from pytest_specgate.engines.planted import parse_plant, planted
+from pytest_specgate.engines.planted import planted
+from pytest_specgate.engines.plants import parse_plant
 from pytest_specgate.engines.registry import create
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.records import Arm, Message, Request, Sampling, Trace

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_specgate.engines.base import Engine, EngineContext
-from pytest_specgate.engines.planted import KIND, Planted, parse_plant, planted
+from pytest_specgate.engines.planted import KIND, Planted, planted
+from pytest_specgate.engines.plants import parse_plant
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError
 from pytest_specgate.measure.child import decode_context, encode_context
@@ -132,6 +133,7 @@ ALL = "delay=15%, acceptance=0.05, memory=64MiB, leak=1MiB, sampler=0.1"
         ("acceptance=101%", "'101%' is out of range, which is above 0 to 100% — write it like acceptance=0.05"),
         ("sampler=3", "'3' is out of range, which is above 0 to 2 — write it like sampler=0.1"),
         ("memory=-1MiB", "'-1MiB' is not positive — write it like 6 GiB"),
+        ("delay=10", "'10' means 1000% — write 10% or 1000%"),
         ("delay=soon", "'soon' is no quantity — write it like 95% or 0.95"),
     ],
 )

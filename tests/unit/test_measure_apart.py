@@ -9,7 +9,8 @@ import pytest
 
 from pytest_specgate import samples
 from pytest_specgate.engines.base import EngineContext
-from pytest_specgate.engines.planted import parse_plant, planted
+from pytest_specgate.engines.planted import planted
+from pytest_specgate.engines.plants import parse_plant
 from pytest_specgate.engines.registry import create
 from pytest_specgate.gates.parts import units
 from pytest_specgate.measure.run import Plan, measure_case

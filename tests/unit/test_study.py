@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_specgate.__main__ import main
-from pytest_specgate.engines.planted import parse_plant
+from pytest_specgate.engines.plants import parse_plant
 from pytest_specgate.study.plan import Plan, cases_by_engine
 from pytest_specgate.suite.cases import expand
 from pytest_specgate.suite.checks import checks_in

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_specgate.commands.progress import Progress
 from pytest_specgate.commands.study_table import lines
-from pytest_specgate.engines.planted import parse_plant
+from pytest_specgate.engines.plants import parse_plant
 from pytest_specgate.records import Outcome
 from pytest_specgate.study.ledger import Build, CaseRun, GateOutcome
 from pytest_specgate.study.plan import Plan
