@@ -7,13 +7,12 @@ often, and so is its failure.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext
-from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
@@ -21,7 +20,6 @@ from pytest_specgate.measure.costs import with_costs
 from pytest_specgate.measure.fitting import FitPass
 from pytest_specgate.measure.lock import alone_on
 from pytest_specgate.measure.memory import OWN_PASS, measure_memory
-from pytest_specgate.measure.nvml import processes_by_gpu
 from pytest_specgate.measure.run import Plan, asked, measure_case, unmeasured
 from pytest_specgate.measure.scoring import with_scores
 from pytest_specgate.measure.sweep import sweep_case
@@ -29,6 +27,7 @@ from pytest_specgate.measure.tasks import with_grades
 from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
 from pytest_specgate.records import Finding, GpuUse, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
+from pytest_specgate.running import RunningEngine
 from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Gate, Suite
@@ -98,10 +97,8 @@ class SuiteSession:
     engine: str
     settings: Settings
     checks: int = 1
-    _running: Engine | None = None
+    _engine: RunningEngine | None = None
     _results: dict[str, CaseResult | SpecgateError] = field(default_factory=dict)
-    _broken: SpecgateError | None = None
-    _gpus_before: Mapping[str, frozenset[int]] | None = None
 
     def case(self, case: Case) -> CaseResult:
         """Measure the case, or return what came of it before. Raises the SpecgateError that stopped it, every time."""
@@ -139,18 +136,15 @@ class SuiteSession:
         """Every case that was measured."""
         return [result for result in self._results.values() if isinstance(result, CaseResult)]
 
+    @property
+    def running(self) -> Engine | None:
+        """The engine while it runs."""
+        return self._engine.running if self._engine is not None else None
+
     def close(self) -> None:
         """Stop the engine; may be called twice. Raises EngineError where its adapter fails at it, once."""
-        running, self._running = self._running, None
-        if running is None:
-            return
-        try:
-            running.close()
-        except SpecgateError:
-            raise
-        except Exception as error:
-            what = f"close() failed: {type(error).__name__}: {error}"
-            raise EngineError(self.engine, what, "mend the engine's adapter; what it measured stands") from error
+        if self._engine is not None:
+            self._engine.close()
 
     # --- how ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +177,7 @@ class SuiteSession:
 
     def _measure(self, case: Case) -> CaseResult:
         seconds = self._seconds()
-        engine = self._start()
+        engine = self._life().started()
         try:
             with alone_on(engine.subject().get("device", "cpu"), case.id, self.settings.progress):
                 if case.scenario.generated:
@@ -244,25 +238,9 @@ class SuiteSession:
         numbers = tuple(interim.all_of(one, case).samples for one in others)
         return replace(measurement, findings=(*measurement.findings, *broken)), numbers
 
-    def _start(self) -> Engine:
-        if self._broken is not None:
-            raise self._broken
-        if self._running is None:
-            engine = create(self._engine_context())
-            self.settings.progress(f"{self.engine}: starting")
-            self._gpus_before = processes_by_gpu()
-            try:
-                engine.start()
-            except SpecgateError as error:
-                engine.close()
-                self._broken = error
-                raise
-            except Exception as error:  # as in _measure, but no case of this engine can be measured
-                what = f"cannot start: {type(error).__name__}: {error}"
-                self._broken = EngineError(self.engine, what, "this is a fault of the engine's adapter")
-                raise self._broken from error
-            self._running = engine
-        return self._running
+    def _life(self) -> RunningEngine:
+        self._engine = self._engine or RunningEngine(self._engine_context(), self.settings.progress)
+        return self._engine
 
     def _engine_context(self) -> EngineContext:
         return EngineContext(
@@ -296,7 +274,7 @@ class SuiteSession:
 
         looks = rounds_to_record(case, self._rounds) if recording else doubling(self._rounds)
         warmup, tell = self.suite.spec.measure.warmup, self.settings.progress
-        return Plan(looks, warmup, seconds, still_open, tell, self._gpus_before)
+        return Plan(looks, warmup, seconds, still_open, tell, self._life().gpus_before)
 
     def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
         try:

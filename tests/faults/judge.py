@@ -96,8 +96,8 @@ class Bench:
             verdicts += [session.judge(gate, case) for gate in case.gates]
         pairs = [pair for result in session.results() for pair in result.measurement.pairs]
         requests, tokens = len(pairs), sum(pair.candidate.output_tokens for pair in pairs)
-        if not pairs and session._running is not None:  # it broke off: the engine knows how far it came
-            requests, tokens = session._running.requests, session._running.tokens  # type: ignore[attr-defined]
+        if not pairs and session.running is not None:  # it broke off: the engine knows how far it came
+            requests, tokens = session.running.requests, session.running.tokens  # type: ignore[attr-defined]
         return Seen(tuple(verdicts), requests, tokens)
 
 

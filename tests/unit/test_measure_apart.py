@@ -137,7 +137,7 @@ def test_too_few_fresh_starts_are_inconclusive_whatever_they_say(tmp_path: Path)
     assert verdict.reason == (
         "environment rule 'fresh starts' did not hold: each arm was started anew 3 times (at least 4)"
     )
-    engine = session._running
+    engine = session.running
     assert isinstance(engine, OneAtATime)
     assert len(engine.starts) == 6, "measuring once more would not have helped"
 

@@ -261,7 +261,7 @@ def test_a_taken_measurement_is_judged_without_an_engine(tmp_path: Path) -> None
     again = SuiteSession(session.suite, "tiny", settings(tmp_path))
     again.take(case, measurement)
     assert judged(again) == judged(session)
-    assert again._running is None
+    assert again.running is None
 
 
 def test_a_taken_measurement_of_something_else_is_refused(tmp_path: Path) -> None:
