@@ -167,7 +167,10 @@ def _misbehave(fault: str, engine: str, prompt: str) -> None:
 
 
 def _seed(request: Request) -> int:
-    return zlib.crc32(request.prompt.encode()) + (request.sampling.seed or 0)
+    """What decides the words: the prompt, the seed, and the temperature where words are drawn."""
+    sampling = request.sampling
+    drawn = zlib.crc32(f"{sampling.temperature:g}".encode()) if sampling.temperature else 0
+    return zlib.crc32(request.prompt.encode()) + (sampling.seed or 0) + drawn
 
 
 def _random(seed: str | int) -> random.Random:

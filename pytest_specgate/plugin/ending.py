@@ -109,7 +109,7 @@ class Ending:
                 self._remember(run, report)
 
     def _gathered(self, run: Run, status: int, machine: dict[str, str]) -> Report:
-        """All that processes measured, with advice unless baselines are being stored."""
+        """All that processes measured, with advice unless baselines are stored or losses planted."""
         from pytest_specgate.report.advice import advise
         from pytest_specgate.report.document import new_report
 
@@ -118,7 +118,7 @@ class Ending:
         met = {**self.baselines, **distribution.baselines(run)}
         checks, wanted = {**self.checks, **run.checks_by_suite}, {**self.wanted, **distribution.wanted(run)}
         report = replace(report, baselines=met, checks=checks, wanted=wanted)
-        if not run.options.update:
+        if not (run.options.update or run.options.selftest):
             with self.outlived("the advice"):
                 return advise(report)
         return report

@@ -25,8 +25,8 @@ def lines(verdicts: Sequence[Verdict], width: int, *, ascii_only: bool = False) 
         yield spell(flat(f"{suite} · {engine}"))
         yield from _table(group, width, spell)
         yield ""
-    for verdict in verdicts:
-        yield from map(spell, explanation(verdict))
+    for group in _alike(verdicts):
+        yield from map(spell, explanation(group[0]) if len(group) == 1 else _stopped_alike(group))
 
 
 def advice_lines(found: Sequence[Advice], *, ascii_only: bool = False) -> Iterator[str]:
@@ -46,18 +46,41 @@ def explanation(verdict: Verdict) -> Iterator[str]:
     if verdict.outcome is Outcome.PASS and not verdict.warnings:
         return
     label = f"{verdict.outcome.value} ({verdict.softened})" if verdict.softened else verdict.outcome.value
-    yield flat(f"{label} {verdict.location}: {verdict.gate}[{_case(verdict)}]: {verdict.reason}")
+    yield flat(f"{label} {verdict.location}: {_named(verdict)}: {verdict.reason}")
     for warning in verdict.warnings:
         yield f"    note: {flat(warning)}"
     if verdict.advice and verdict.outcome is not Outcome.PASS:
         yield f"    next: {flat(verdict.advice)}"
 
 
+def _alike(verdicts: Iterable[Verdict]) -> Iterable[list[Verdict]]:
+    """Verdicts one by one, those together that one error of their engine or case stopped."""
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    for number, verdict in enumerate(verdicts):
+        stopped = verdict.outcome is Outcome.ERROR and not verdict.warnings
+        suite_and_engine = (_suite(verdict), _engine(verdict))
+        key = (*suite_and_engine, verdict.reason, verdict.advice) if stopped else (number,)
+        groups.setdefault(key, []).append(verdict)
+    return groups.values()
+
+
+def _stopped_alike(group: Sequence[Verdict]) -> Iterator[str]:
+    """One error for all the gates that it stopped."""
+    first = group[0]
+    cases = list(dict.fromkeys(verdict.case for verdict in group))
+    gates = list(dict.fromkeys(verdict.gate for verdict in group))
+    subject = f"{first.case}: " if len(cases) == 1 else f"{_engine(first)}, {len(cases)} cases: "
+    reason = first.reason.removeprefix(f"{_engine(first)}: ")
+    subject = "" if first.case in reason else subject
+    yield flat(f"{first.outcome.value} {first.location}: {subject}{reason} (stopped {', '.join(gates)})")
+    if first.advice:
+        yield f"    next: {flat(first.advice)}"
+
+
 def _grouped(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in verdicts:
-        suite = re.sub(r"(:\d+)+$", "", verdict.location)
-        groups.setdefault((suite, verdict.case.partition("::")[0]), []).append(verdict)
+        groups.setdefault((_suite(verdict), _engine(verdict)), []).append(verdict)
     return groups
 
 
@@ -79,6 +102,20 @@ def _drawn(rows: Sequence[Sequence[str]], spell: Callable[[str], str]) -> list[s
     # Spelled before the columns are aligned: ASCII takes more room.
     spelled = [[spell(cell) for cell in row] for row in rows]
     return tabulate(spelled, headers=_HEADERS, tablefmt="simple", disable_numparse=True).splitlines()
+
+
+def _suite(verdict: Verdict) -> str:
+    return re.sub(r"(:\d+)+$", "", verdict.location)
+
+
+def _engine(verdict: Verdict) -> str:
+    return verdict.case.partition("::")[0]
+
+
+def _named(verdict: Verdict) -> str:
+    """The test's name, as pytest writes it."""
+    engine, divided, case = verdict.case.partition("::")
+    return f"{engine}::{verdict.gate}[{case}]" if divided else f"{verdict.gate}[{verdict.case}]"
 
 
 def _case(verdict: Verdict) -> str:

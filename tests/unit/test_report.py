@@ -104,6 +104,29 @@ def test_the_section_reads_like_the_golden_one(name: str, ascii_only: bool) -> N
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
 
 
+def test_what_stopped_several_gates_is_said_once() -> None:
+    stopped = replace(
+        verdict(Outcome.ERROR, "two::qa-t0-c1"), reason="two: unknown option 'sped'", advice="valid: seed", warnings=()
+    )
+    other_gate = replace(stopped, gate="tpot", location="s.yaml:13:5")
+    other_case = replace(stopped, case="two::chat-t0-c1")
+    other_engine = replace(stopped, case="three::qa-t0-c1")
+
+    def said(*verdicts: Verdict) -> list[str]:
+        return [line for line in lines(verdicts, 120) if line.startswith(("ERROR", "    "))]
+
+    where = f"ERROR {stopped.location}"
+    assert said(stopped, other_gate) == [
+        f"{where}: two::qa-t0-c1: unknown option 'sped' (stopped speedup, tpot)",
+        "    next: valid: seed",
+    ]
+    assert said(stopped, other_case)[0] == f"{where}: two, 2 cases: unknown option 'sped' (stopped speedup)"
+    assert [line for line in said(stopped, other_engine) if line.startswith("ERROR")] == [
+        f"{where}: two::speedup[qa-t0-c1]: two: unknown option 'sped'",
+        f"{where}: three::speedup[qa-t0-c1]: two: unknown option 'sped'",
+    ]
+
+
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_tables_fit_the_width_and_cases_stay_apart(width: int) -> None:
     names = [f"tiny::a-rather-long-scenario-with-a-name-that-goes-on-t0-c{number}" for number in (1, 16)]
