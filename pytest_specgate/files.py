@@ -94,3 +94,9 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def could_be_written(path: Path) -> bool:
+    """Whether a file can stand there, folders made where they lack: a full disk shows later."""
+    nearest = next(folder for folder in path.absolute().parents if folder.exists())
+    return not path.is_dir() and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

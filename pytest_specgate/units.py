@@ -178,7 +178,11 @@ def parse_allowance(value: object, unit: Unit) -> Allowance:
 
 
 def _absolute(text: str, unit: Unit) -> float:
-    number = parse_quantity(text, unit)
+    try:
+        number = parse_quantity(text, unit)
+    except ValueError as error:
+        what, _, example = str(error).partition(" — write it like ")
+        raise ValueError(f"{what} — write it like 5% or {example.split(' or ')[0]}") from error
     bare = text.strip()[-1:].isdigit() or text.strip().endswith(".")
     if number >= 1 and bare and unit in (Unit.RATIO, Unit.FRACTION, Unit.SLOPE):
         # A drop of "5" from 1.8x or from 70% would allow everything, and 5% is what was meant.

@@ -291,4 +291,10 @@ def _reports(config: pytest.Config) -> tuple[Path, ...]:
         if Path(value).suffix not in REPORT_ENDINGS:
             what = f"--specgate-report: {value!r} has no ending that names a format"
             raise pytest.UsageError(f"{what} — end it in one of: {', '.join(REPORT_ENDINGS)}")
-    return tuple(_folder(config, "report") / value for value in values)
+    from pytest_specgate.files import could_be_written
+
+    paths = tuple(_folder(config, "report") / value for value in values)
+    for path in paths:  # before hours are measured
+        if not could_be_written(path):
+            raise pytest.UsageError(f"--specgate-report: {path} cannot be written — choose a file in a writable folder")
+    return paths

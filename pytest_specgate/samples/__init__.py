@@ -95,8 +95,9 @@ def _refuse_invalid(measurement: Measurement) -> None:
     for pair in measurement.pairs:
         for trace in (pair.reference, pair.candidate):
             if problems := _problems(trace):
-                where = f"{measurement.case}: {pair.prompt}, {trace.arm.value} arm, round {pair.round + 1}"
-                raise InvalidTrace(f"{where}: {problems[0]} — the engine's own counters contradict each other")
+                where = f"{measurement.case}: {pair.prompt}, {trace.arm.value} arm, measuring round {pair.round + 1}"
+                hint = "the engine's own counters contradict each other: mend what its adapter counts"
+                raise InvalidTrace(f"{where}: {problems[0]} — {hint}")
         _refuse_mixed(measurement.case, pair)
 
 

@@ -56,7 +56,9 @@ def syntax_error(error: Exception, text: str, shown: Path) -> SuiteError:
     for part, what, hint, at_beginning in _TABLE:
         if part in words:
             mark = error.context_mark if at_beginning and error.context_mark else error.problem_mark
-            return SuiteError(_location(mark, shown), what, hint)
+            unquoted = "flow" in part and "${" in _line(text, error.problem_mark)
+            more = '; in a {...} or [...] put "${env:NAME}" in quotes' if unquoted else ""
+            return SuiteError(_location(mark, shown), what, hint + more)
     if "cannot start any token" in words:
         return _bad_start(error.problem_mark, text, shown)
     return SuiteError(
@@ -67,12 +69,16 @@ def syntax_error(error: Exception, text: str, shown: Path) -> SuiteError:
 
 
 def _bad_start(mark: yaml.Mark, text: str, shown: Path) -> SuiteError:
-    lines = text.split("\n")
-    line = lines[mark.line] if mark.line < len(lines) else ""
+    line = _line(text, mark)
     character = line[mark.column : mark.column + 1]
     if character == "\t":
         return SuiteError(_location(mark, shown), "a tab as indentation", "indent with spaces")
     return SuiteError(_location(mark, shown), f"{character!r} cannot begin a value", "put the text in quotes")
+
+
+def _line(text: str, mark: yaml.Mark) -> str:
+    lines = text.split("\n")
+    return lines[mark.line] if mark.line < len(lines) else ""
 
 
 def _location(mark: yaml.Mark, shown: Path) -> Location:

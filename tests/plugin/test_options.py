@@ -40,6 +40,16 @@ def test_a_wrong_value_lists_the_valid_ones(project: Project, argument: str, mes
     assert f"ERROR: {message}" in result.errlines
 
 
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_measured(project: Project) -> None:
+    project.suite(PASS)
+    project.write("taken", "a file where a folder is wanted\n")
+
+    result = project.run("--specgate", "--specgate-report=taken/out.json")
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --specgate-report: *taken/out.json cannot be written — choose a file in a *"])
+
+
 @pytest.mark.parametrize(
     "argument",
     [

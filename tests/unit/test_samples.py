@@ -258,8 +258,8 @@ def test_counters_that_contradict_each_other_are_refused() -> None:
         measured(pair(), pair(1, chunks=(Chunk(MS, 2),)))
 
     assert str(caught.value) == (
-        "e::c: p, candidate arm, round 2: chunks deliver 2 tokens, the output has 3 "
-        "— the engine's own counters contradict each other"
+        "e::c: p, candidate arm, measuring round 2: chunks deliver 2 tokens, the output has 3 "
+        "— the engine's own counters contradict each other: mend what its adapter counts"
     )
 
 

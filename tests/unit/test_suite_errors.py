@@ -471,6 +471,11 @@ WHOLE_FILE: list[tuple[str | bytes, str]] = [
     ("hello\n", "1:1: a suite is a mapping, not 'hello' — begin with a line 'specgate: 1'"),
     ("a: 1\n---\nb: 2\n", "2:1: a second document — one suite per file: remove '---'"),
     ("a: [1, 2\n", "1:4: a '[' that is not closed, or a ',' missing after it — add ']' or ','"),
+    (
+        "a: {b: ${env:X}}\n",
+        "1:4: a '{' that is not closed, or a ',' missing after it "
+        "— add '}' or ','; in a {...} or [...] put \"${env:NAME}\" in quotes",
+    ),
     ("a: {b: 1\n", "1:4: a '{' that is not closed, or a ',' missing after it — add '}' or ','"),
     ("a:\n\tb: 1\n", "2:1: a tab as indentation — indent with spaces"),
     (

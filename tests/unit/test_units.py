@@ -111,7 +111,7 @@ NO_LIMITS = [
     ("2x..1x", Unit.RATIO, "range '2x..1x' runs backwards — write the smaller bound first"),
     ("<=60", Unit.FRACTION, "limit '60' is out of range, which is 0% to 100% — write it like 95% or 0.95"),
     (">=-1x", Unit.RATIO, "limit '-1x' is out of range, which is 0 upwards — write it like 1.3x"),
-    (">=", Unit.RATIO, "'' is no quantity — write it like 1.3x"),
+    (">=", Unit.RATIO, "'' is no quantity — write it like 5% or 1.3x"),
 ]
 
 
@@ -154,8 +154,9 @@ NO_ALLOWANCES = [
     (5, Unit.FRACTION, "allowed change '5' allows everything — write 5% for a relative change"),
     (True, Unit.RATIO, "expected an allowed change, got True — write it like 5%"),
     ([5], Unit.RATIO, "expected an allowed change, got [5] — write it like 5%"),
-    ("5% +", Unit.RATIO, "'' is no quantity — write it like 1.3x"),
-    ("5", Unit.SECONDS, "a number without a unit does not fit here: '5' — write it like 250 ms"),
+    ("5% +", Unit.RATIO, "'' is no quantity — write it like 5% or 1.3x"),
+    ("5", Unit.SECONDS, "a number without a unit does not fit here: '5' — write it like 5% or 250 ms"),
+    ("5GiB", Unit.RATIO, "unit 'GiB' does not fit here: '5GiB' — write it like 5% or 1.3x"),
 ]
 
 
