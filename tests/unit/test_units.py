@@ -111,7 +111,7 @@ NO_LIMITS = [
     ("2x..1x", Unit.RATIO, "range '2x..1x' runs backwards — write the smaller bound first"),
     ("<=60", Unit.FRACTION, "limit '60' is out of range, which is 0% to 100% — write it like 95% or 0.95"),
     (">=-1x", Unit.RATIO, "limit '-1x' is out of range, which is 0 upwards — write it like 1.3x"),
-    (">=", Unit.RATIO, "'' is no quantity — write it like 5% or 1.3x"),
+    (">=", Unit.RATIO, "'' is no quantity — write it like 1.3x"),
 ]
 
 
