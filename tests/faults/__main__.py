@@ -10,6 +10,7 @@ import dataclasses
 import json
 import logging
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,8 +35,9 @@ def main() -> int:
         os.environ["SPECGATE_CACHE"] = f"{folder}/cache"
         ledger = chosen.ledger or Path(folder) / "ledger.jsonl"
         entries = [entry for entry in ENTRIES if not chosen.only or entry.id in chosen.only.split(",")]
-        known = {(result.id, result.seed): result for result in _read(ledger)}
-        for result in _run(Bench(Path(folder)), entries, range(chosen.seeds), known):
+        known, commit = {(result.id, result.seed): result for result in _read(ledger)}, _commit()
+        for seen in _run(Bench(Path(folder)), entries, range(chosen.seeds), known):
+            result = dataclasses.replace(seen, commit=commit)
             with ledger.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(dataclasses.asdict(result)) + "\n")
             said = "as it should be" if result.ok else "NOT as it should be"
@@ -44,6 +46,12 @@ def main() -> int:
         results = [result for result in _read(ledger) if result.seed < chosen.seeds]
     chosen.page.write_text(page(ENTRIES, results), encoding="utf-8")
     return 0 if all(result.ok and result.right and result.pardoned for result in results) else 1
+
+
+def _commit() -> str:
+    """The commit that runs, with a + where files differ from it."""
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--abbrev=10", "--dirty=+"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _read(ledger: Path) -> list[Result]:

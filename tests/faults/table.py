@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -38,7 +39,7 @@ class Result:
     """One seed of an entry. ``gates`` turned red; ``tokens`` were enough, ``requests`` where it broke off.
 
     ``right`` says that the decoder without the fault was green, ``pardoned`` that the faulty one was so where it has to
-    be.
+    be. ``commit`` is the software that ran.
     """
 
     id: str
@@ -50,13 +51,14 @@ class Result:
     requests: int
     tokens: int
     error: bool
+    commit: str = ""
 
 
 def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     """The whole page."""
     faults = [entry for entry in entries if entry.id[0] == "V"]
     sound = [entry for entry in entries if entry.id[0] != "V"]
-    lines = [HEAD, f"This run: {_seeds(entries, results)}; {_total(faults, results)}.\n"]
+    lines = [HEAD, f"This run: {_seeds(entries, results)}, {_commits(results)}; {_total(faults, results)}.\n"]
     for part, (end, title) in enumerate(PARTS):
         begin = PARTS[part - 1][0] if part else 0
         chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
@@ -78,6 +80,18 @@ def _seeds(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     counts = [sum(result.id == entry.id for result in results) for entry in entries]
     least, most = min(counts, default=0), max(counts, default=0)
     return f"{least} seeds of each entry" if least == most else f"{least} to {most} seeds of each entry"
+
+
+def _commits(results: Sequence[Result]) -> str:
+    """What ran: one commit, or the one that most is of and those that some entries were run again at."""
+    counts = Counter(result.commit or "unknown" for result in results).most_common()
+    first, *others = [commit for commit, _ in counts] or ["unknown"]
+    again = [f"{', '.join(_entries_at(results, commit))} at {commit}" for commit in others]
+    return f"at commit {first}" + (f" (run again: {'; '.join(again)})" if again else "")
+
+
+def _entries_at(results: Sequence[Result], commit: str) -> list[str]:
+    return list(dict.fromkeys(result.id for result in results if result.commit == commit))
 
 
 def _rows(entries: Sequence[Entry], results: Sequence[Result]) -> Iterator[str]:

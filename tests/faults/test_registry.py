@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.faults.entry import Entry
 from tests.faults.parts import Parts
 from tests.faults.settings import Setting
 from tests.faults.table import ELSEWHERE, Result, page
@@ -18,9 +19,13 @@ def result(entry: str, seed: int, **fields: object) -> Result:
     return Result(id=entry, seed=seed, **{**usual, "error": False, **fields})  # type: ignore[arg-type]
 
 
+def _entry(number: str) -> Entry:
+    return next(entry for entry in ENTRIES if entry.id == number)
+
+
 def row(*results: Result) -> str:
     """The cells behind what is broken."""
-    (entry,) = [one for one in ENTRIES if one.id == results[0].id]
+    entry = _entry(results[0].id)
     (line,) = [line for line in page([entry], results).splitlines() if line.startswith(f"| {entry.id} |")]
     return line.partition(f"| {entry.broken} | ")[2]
 
@@ -53,6 +58,13 @@ def test_a_row_tells_what_broke_off_and_what_was_missed() -> None:
     assert row(result("V01", 0, ok=False, gates=())) == "NOT CAUGHT | 160 tokens | 0 of 1 |"
     red = row(result("V01", 0, ok=False, right=False))
     assert red == "`greedy_exactness` | 160 tokens | 0 of 1 (right decoder red on 1) |"
+
+
+def test_the_page_names_the_software_that_ran() -> None:
+    made = [result("V01", seed, commit="aaa") for seed in (0, 1)]
+    assert "2 seeds of each entry, at commit aaa; 1 of 1" in page([_entry("V01")], made)
+    made = [*made, result("V02", 0, commit="bbb"), result("V02", 1, commit="aaa")]
+    assert "at commit aaa (run again: V02 at bbb); 2 of 2" in page([_entry("V01"), _entry("V02")], made)
 
 
 def test_the_committed_page_knows_every_entry() -> None:
