@@ -170,6 +170,16 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
             for layer in self.layers:
                 layer.aim(span, places)
 
+    def aim_by(self, places: Tensor, length: int) -> None:
+        """Say so by a tensor alone, for a forward that is recorded: rows from slot 0, of ``length`` tokens at most."""
+        rows, width = places.shape
+        self._span, self._places = Span((length - width,) * rows, width), places
+
+    @property
+    def pooled(self) -> bool:
+        """Whether all layers' tokens lie in one tensor."""
+        return self._pool is not None
+
     def block(self, like: Tensor, heads: int, size: int) -> Block | Apart:
         """The block that the cache is aimed at, of layers that are alike, in the dtype and on the device of ``like``.
 

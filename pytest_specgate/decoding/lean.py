@@ -20,7 +20,8 @@ from pytest_specgate.decoding.anatomy import Anatomy
 from pytest_specgate.decoding.cache import Apart, Block, SlotCache, Span
 from pytest_specgate.decoding.product import product
 
-_CLASSES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}
+#: Classes that are driven so.
+CLASSES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
 #: How far scores of the two forwards may differ, relative to the largest: rounding in another order.
 _AGREEMENT = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 _PROBE = 6
@@ -54,6 +55,22 @@ class LeanForward:
         first = model.model.layers[0].self_attn
         self._size, self._scale = int(first.head_dim), float(first.scaling)
 
+    @property
+    def layers(self) -> int:
+        """How many layers a forward runs through now."""
+        return int(self._config.num_hidden_layers)
+
+    @property
+    def device(self) -> Any:
+        """Where the model runs."""
+        return self._model.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the model computes in."""
+        dtype: torch.dtype = self._model.dtype
+        return dtype
+
     def __call__(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: SlotCache, keep: int) -> Tensor:
         """Return scores of ``tokens [rows, width]``; the cache is aimed, ``mask`` is ``[rows, 1, width, length]``."""
         base = self._model.model
@@ -65,7 +82,7 @@ class LeanForward:
             mask = mask.repeat(1, 1, self._each, 1)
         block = cache.block(hidden, self._shared, self._size)
         # Read anew each time: an early exit lowers the number.
-        for number, layer in enumerate(self._layers[: self._config.num_hidden_layers]):
+        for number, layer in enumerate(self._layers[: self.layers]):
             hidden = self._attend(layer, hidden, turn, mask, (block, number))
             normed = self._norm(hidden, layer.between)
             gate, up = product(normed, *layer.wide).chunk(2, dim=-1)
@@ -105,7 +122,7 @@ class LeanForward:
 
 def lean(model: Any, anatomy: Anatomy) -> LeanForward | None:
     """Return the lean forward of a model that it fits, None for any other; its projections are laid side by side."""
-    if anatomy.name not in _CLASSES or any(anatomy.windows) or not _plain(model):
+    if anatomy.name not in CLASSES or any(anatomy.windows) or not _plain(model):
         return None
     with torch.inference_mode():
         made = LeanForward(model)
@@ -169,5 +186,9 @@ def _agrees(made: LeanForward, model: Any) -> bool:
             lowest = torch.finfo(model.dtype).min
             mask = torch.zeros(hidden.shape, dtype=model.dtype, device=device).masked_fill_(hidden, lowest)[:, None]
         ours.append(made(tokens[:, start:end], positions, mask, cache, 0))
-    difference = (torch.cat(ours, dim=1) - own).abs().max()
-    return bool(difference <= _AGREEMENT.get(model.dtype, 0.0) * own.abs().max())
+    return agree(torch.cat(ours, dim=1), own)
+
+
+def agree(scores: Tensor, own: Tensor) -> bool:
+    """Whether scores differ from the model's own by no more than rounding in another order."""
+    return bool((scores - own).abs().max() <= _AGREEMENT.get(own.dtype, 0.0) * own.abs().max())

@@ -62,7 +62,7 @@ class Decoder:
     def forget(self) -> None:
         """Give all caches back; the next run allocates anew. For after a failure, out of memory above all."""
         for network in (self.target, *self.drafter.networks()):
-            network.cache = None
+            network.forget()
 
     def draft_cache_bytes(self) -> int:
         """What the drafter's own caches have allocated."""

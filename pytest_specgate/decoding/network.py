@@ -15,7 +15,9 @@ from torch import Tensor
 
 from pytest_specgate.decoding.anatomy import Anatomy, examine
 from pytest_specgate.decoding.cache import SlotCache, Span
-from pytest_specgate.decoding.lean import lean
+from pytest_specgate.decoding.lean import CLASSES, lean
+from pytest_specgate.decoding.recorded import Recorder, Recordings
+from pytest_specgate.decoding.refusal import Refusal
 
 #: Prompt tokens of one forward: bounds the mask and the scores of a long prompt.
 PREFILL_CHUNK = 1024
@@ -31,6 +33,7 @@ class Network:
         self._device = model.device
         self._lowest = torch.finfo(model.dtype).min
         self._lean = lean(model, self.anatomy)
+        self._recordings: Recordings | None = None
 
     @property
     def device(self) -> Any:
@@ -42,11 +45,34 @@ class Network:
         """``lean`` where the class is driven in few operations, else ``modules``: its own."""
         return "lean" if self._lean else "modules"
 
+    def record(self, recorder: Recorder) -> None:
+        """From now on record forwards by shape and replay them. Raises Refusal for a class that cannot be."""
+        if self._lean is None:
+            hint = f"remove 'graphs' or use a model of one of these classes: {', '.join(CLASSES)}, windows apart"
+            raise Refusal(f"forwards of {self.anatomy.name} cannot be recorded", hint)
+        self._recordings = Recordings(self._lean, recorder, self.anatomy.context)
+
+    @property
+    def recordings(self) -> Recordings | None:
+        """Forwards recorded so far; None where none is wanted."""
+        return self._recordings
+
     def reserve(self, slots: int, capacity: int) -> None:
-        """Have a cache of at least so many slots and tokens per slot; one that is large enough is kept."""
-        cache = self.cache
-        if cache is None or cache.slots < slots or cache.capacity < capacity:
+        """Have a cache of at least so many slots and tokens per slot; one that is large enough is kept.
+
+        Between runs: whatever the cache holds may be written over.
+        """
+        if self.cache is None or self.cache.slots < slots or self.cache.capacity < capacity:
+            self.forget()
             self.cache = SlotCache(len(self.anatomy.windows), slots, capacity)
+        if self._recordings is not None:
+            self._recordings.make(self.cache)
+
+    def forget(self) -> None:
+        """Give the cache back, and what was recorded for it."""
+        self.cache = None
+        if self._recordings is not None:
+            self._recordings.forget()
 
     def forward(self, tokens: Tensor, span: Span, keep: int = 0) -> Tensor:
         """Write the block ``tokens [rows, width]`` and return its scores ``[rows, width, vocabulary]``.
@@ -55,6 +81,10 @@ class Network:
         its last one: only padding, whose scores nobody reads, may stand there.
         """
         cache = self._reserved()
+        if self._recordings is not None and not keep:
+            recorded = self._recordings.scores(tokens, span, cache)
+            if recorded is not None:
+                return recorded
         positions = span.positions(self._device)
         cache.aim(span, positions)
         context = self.anatomy.context

@@ -46,6 +46,7 @@ class NativeEngine:
         self._target: Loaded | None = None
         self._draft: Loaded | None = None
         self._decoders: dict[Arm, Decoder] = {}
+        self._told: set[str] = set()
 
     # --- life --------------------------------------------------------------------------------------------
 
@@ -67,6 +68,8 @@ class NativeEngine:
             self._decoders[Arm.REFERENCE] = Decoder(network)
             if Arm.CANDIDATE in self._context.arms:
                 self._decoders[Arm.CANDIDATE] = self._candidate(network, placed.dtype)
+            if self._context.spec.graphs:
+                self._record()
 
     def _candidate(self, network: Network, dtype: Any) -> Decoder:
         from pytest_specgate.decoding.loop import Decoder
@@ -82,6 +85,23 @@ class NativeEngine:
         parts = drafting.Parts(self._name, network, self._started(), self._draft)
         drafter, verifier = drafting.drafter(candidate, parts), drafting.verifier(candidate)
         return Decoder(network, drafter, candidate.num_draft_tokens, verifier=verifier)
+
+    def _record(self) -> None:
+        """Have every network record its forwards."""
+        from pytest_specgate.decoding.recorded import cuda_recorder
+
+        if not self._device.startswith("cuda"):
+            hint = "remove 'graphs' or choose device: cuda"
+            raise EngineError(self._name, f"graphs are recorded on a GPU, and this is {self._device}", hint)
+        recorder = cuda_recorder()
+        for network in self._networks():
+            network.record(recorder)
+
+    def _networks(self) -> Iterator[Network]:
+        found = [self._decoders[Arm.REFERENCE].target]
+        for decoder in self._decoders.values():
+            found += [network for network in decoder.drafter.networks() if network not in found]
+        yield from found
 
     def check(self, concurrency: int, greedy: bool) -> None:
         """Accept any case: requests run side by side, greedy or not."""
@@ -116,12 +136,19 @@ class NativeEngine:
             except Exception:
                 decoder.forget()
                 raise
+        self._warn_of_refused()
         traces = [trace(*each, arm, target) for each in zip(requests, jobs, made)]
         held = decoder.bytes_per_token()
         return [
             replace(one, spent=spent(each.spent, one.prompt_tokens + one.output_tokens, held))
             for one, each in zip(traces, made)
         ]
+
+    def _warn_of_refused(self) -> None:
+        for network in self._networks():
+            if network.recordings is not None and (why := network.recordings.refused) and why not in self._told:
+                self._told.add(why)
+                _log.warning("%s: graphs are not used: %s; forwards run as they would without", self._name, why)
 
     def refuse(self, requests: Sequence[Request]) -> None:
         """Raise EngineError for a request that exceeds the window."""
@@ -251,6 +278,7 @@ class NativeEngine:
         spec = self._context.spec
         found = facts.subject("native", self._device, self._started(), spec)
         found["forward"] = self._decoders[Arm.REFERENCE].target.forward_name
+        found |= {"graphs": "on"} if spec.graphs else {}
         drafting = self._decoders.get(Arm.CANDIDATE)
         if spec.candidate is None or drafting is None:
             return found

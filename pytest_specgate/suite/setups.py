@@ -111,10 +111,19 @@ class EngineSpec(Strict):
     threads: Whole | None = Field(
         None, ge=1, description="CPU threads of both arms; default: all cores that the process may use"
     )
+    graphs: bool = Field(
+        False, description="kind native on a GPU: record forwards as CUDA graphs, by shape, and replay them"
+    )
     server: ServerSpec | None = Field(None, description="kind openai: the two servers, and how they are asked")
     options: dict[str, object] = Field(
         default_factory=dict, description="keyword arguments for a user's own adapter"
     )
+
+    @model_validator(mode="after")
+    def _recorded(self) -> EngineSpec:
+        if self.graphs and self.kind != "native":
+            raise ValueError(f"kind {self.kind} records no graphs — remove 'graphs' or write kind: native")
+        return self
 
     @model_validator(mode="after")
     def _served(self) -> EngineSpec:

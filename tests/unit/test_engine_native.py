@@ -309,6 +309,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "device": ({"device": "gpu"}, "e: unknown device 'gpu' — use auto, cpu, cuda, cuda:N or mps"),
     "device that is not there": ({"device": "cuda:77"}, "e: device 'cuda:77' is not on this machine — available: "),
+    "graphs without a GPU": (
+        {"graphs": True, "device": "cpu"},
+        "e: graphs are recorded on a GPU, and this is cpu — remove 'graphs' or choose device: cuda",
+    ),
     "mixed precision": (
         {"candidate": {"method": "draft_model", "draft": "draft", "dtype": "float32"}},
         (

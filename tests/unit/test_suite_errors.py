@@ -164,7 +164,7 @@ IN_ENGINE = [
         "target: some/model",
         "taget: x",
         "3:10: unknown key 'taget'; did you mean 'target'? — "
-        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, server, options",
+        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, graphs, server, options",
     ),
     (
         "method: prompt_lookup",
@@ -191,6 +191,11 @@ IN_ENGINE = [
         "method: prompt_lookup",
         "method: mtp, draft: x",
         "3:41: method mtp takes no draft model — remove 'draft' or use method: draft_model",
+    ),
+    (
+        "target: some/model",
+        "target: some/model, graphs: true",
+        "3:3: kind transformers records no graphs — remove 'graphs' or write kind: native",
     ),
     (
         "method: prompt_lookup",
