@@ -195,7 +195,7 @@ IN_ENGINE = [
     (
         "target: some/model",
         "target: some/model, graphs: true",
-        "3:3: kind transformers records no graphs — remove 'graphs' or write kind: native",
+        "3:9: kind transformers records no graphs — remove 'graphs' or write kind: native",
     ),
     (
         "method: prompt_lookup",
