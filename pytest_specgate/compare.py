@@ -232,7 +232,7 @@ def _values(gate: Gate, verdict: Verdict, stored: Stored, after: Samples) -> tup
 
 def _unpaired(gate: Gate, after: Samples, stored: Stored, context: gates.JudgeContext) -> Row:
     name, family = gate.spec.metric, gate.spec.info.family
-    if family in WHOLE or family in (Family.MEMORY, Family.TASK):
+    if family in WHOLE or family in (Family.MEMORY, Family.SERVING, Family.TASK):
         return _paired(gate, after, stored, context)
     before, now = values(stored.samples).get(name), values(after).get(name)
     if before is None or now is None:

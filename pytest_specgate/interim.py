@@ -50,7 +50,7 @@ def _open(
     for gate in asked:
         # Peaks, scores, sweeps and grades come from passes of their own, and a greedy text decays alike in every round.
         family, greedy = gate.spec.info.family, seen[-1].samples.greedy
-        apart = (Family.MEMORY, Family.GROWTH, Family.EXACTNESS, Family.REQUESTS, Family.TASK)
+        apart = (Family.MEMORY, Family.GROWTH, Family.SERVING, Family.EXACTNESS, Family.REQUESTS, Family.TASK)
         if family in apart or (greedy and family is Family.DECAY):
             continue
         for check in gates.open_checks(gates.judge(gate, seen, stored, context).checks):

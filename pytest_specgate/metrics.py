@@ -47,6 +47,7 @@ class Family(Enum):
     MEMORY = "memory"
     GROWTH = "growth"
     DEVICE = "device"
+    SERVING = "serving"
     OUTPUT = "output"
     EXACTNESS = "exactness"
     DISTRIBUTION = "distribution"
@@ -136,7 +137,8 @@ _TABLE = (
         Unit.BYTES,
         Better.LOWER,
         Family.MEMORY,
-        "peak device memory of the candidate arm's own process (NVML, else the allocator's reserved peak)",
+        "peak device memory of the candidate arm's own process, or of all its server's on all GPUs (NVML, else the "
+        "allocator's reserved peak)",
     ),
     Metric(
         "vram_ratio",
@@ -193,6 +195,41 @@ _TABLE = (
         Better.HIGHER,
         Family.MEMORY,
         "largest concurrency that fits: candidate arm ÷ reference arm, the draft's price in capacity",
+    ),
+    Metric(
+        "kv_cache_usage",
+        Unit.FRACTION,
+        Better.LOWER,
+        Family.MEMORY,
+        "candidate arm's server: share of its pool of keys and values that is taken while requests run, mean",
+    ),
+    Metric(
+        "kv_cache_usage_p95",
+        Unit.FRACTION,
+        Better.LOWER,
+        Family.MEMORY,
+        "candidate arm's server: 95th percentile of the samples of kv_cache_usage",
+    ),
+    Metric(
+        "kv_cache_usage_max",
+        Unit.FRACTION,
+        Better.LOWER,
+        Family.MEMORY,
+        "candidate arm's server: the fullest sample of kv_cache_usage",
+    ),
+    Metric(
+        "preemptions",
+        Unit.REQUESTS,
+        Better.LOWER,
+        Family.SERVING,
+        "candidate arm's server: how often it put a running request back for want of cache, in all timed rounds",
+    ),
+    Metric(
+        "prefix_cache_hit_rate",
+        Unit.FRACTION,
+        Better.NEITHER,
+        Family.SERVING,
+        "candidate arm's server: share of the prompts' tokens that its prefix cache held already, in all timed rounds",
     ),
     Metric(
         "gpu_utilization",

@@ -190,7 +190,7 @@ class SuiteSession:
                 measurement, task_error = with_grades(case, measurement, allow_code=self.settings.allow_code)
                 if self.suite.spec.measure.costs:
                     measurement = with_costs(engine, case, measurement, self.settings.progress)
-                measurement, memory_error = self._with_memory(measurement, case)
+                measurement, memory_error = self._with_memory(measurement, case, engine)
                 measurement, sessions = self._with_sessions(measurement, case)
         except SpecgateError:
             raise
@@ -214,12 +214,14 @@ class SuiteSession:
             what = f"{case.id}: {', '.join(changed)} changed since it was measured"
             raise EngineError(self.engine, what, f"measure it again: pytest --specgate {case.gates[0].location.path}")
 
-    def _with_memory(self, measurement: Measurement, case: Case) -> tuple[Measurement, SpecgateError | None]:
+    def _with_memory(
+        self, measurement: Measurement, case: Case, engine: Engine
+    ) -> tuple[Measurement, SpecgateError | None]:
         if not (self.suite.spec.measure.memory and any(g.spec.info.family in OWN_PASS for g in case.gates)):
             return measurement, None
         self.settings.progress(f"{case.id}: memory pass, each arm in a process of its own")
         try:
-            taken = measure_memory(self._engine_context(), case, self.suite.spec.measure)
+            taken = measure_memory(self._engine_context(), case, self.suite.spec.measure, engine)
             return replace(measurement, memory=taken), None
         except SpecgateError as error:
             return measurement, error

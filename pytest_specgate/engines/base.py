@@ -87,6 +87,18 @@ class Alternating(Protocol):
 
 
 @runtime_checkable
+class Watches(Protocol):
+    """What an engine can do whose arms are processes beside ours, servers among them: look at them where they are."""
+
+    def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
+        """Run the blocks one after the other, untimed, and tell the arm's memory and how full it was meanwhile.
+
+        Then run the first one ``soak`` times, and tell what is held after each. What cannot be looked at is None, and
+        ``untold`` says why. Raises EngineError where the requests fail.
+        """
+
+
+@runtime_checkable
 class Foresees(Protocol):
     """What an engine can do that knows beforehand which requests it cannot run."""
 

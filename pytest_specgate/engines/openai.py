@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
 from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
 from pytest_specgate.engines.serving.failures import EXTRA, Failure, Lacking
+from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.launching import arm_server, hosts_for, shown_command
 from pytest_specgate.errors import EngineError, MissingPackage, Unsupported
@@ -27,11 +28,14 @@ from pytest_specgate.suite.servers import ServerSpec
 from pytest_specgate.units import did_you_mean
 
 if TYPE_CHECKING:
-    from pytest_specgate.engines.serving.client import Client
+    from pytest_specgate.engines.serving.client import Client, Post
     from pytest_specgate.engines.serving.counters import Seen
     from pytest_specgate.engines.serving.dialects import Dialect, Probe
+    from pytest_specgate.engines.serving.dialects.rooms import Rooms
+    from pytest_specgate.engines.serving.gpus import Unseen
     from pytest_specgate.engines.serving.loop import LoopThread
     from pytest_specgate.engines.serving.traces import Heard
+    from pytest_specgate.engines.serving.whose import Whose
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Server:
     model: str
     dialect: Dialect
     probe: Probe
+    rooms: Rooms
 
     @property
     def software(self) -> str:
@@ -138,17 +143,36 @@ class OpenAIEngine:
                 raise Failure(what, "start it without speculation, or swap the two servers")
             return traces(heard, arm, server.dialect, seen)
 
-    def _ask(self, requests: Sequence[Request], server: Server) -> tuple[list[Heard], Seen]:
-        from pytest_specgate.engines.serving import counters, wire
-        from pytest_specgate.engines.serving.client import Post
-        from pytest_specgate.engines.serving.traces import hear
+    def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
+        """Run the blocks, and look at the server's processes and gauges meanwhile. Raises EngineError."""
+        from pytest_specgate.engines.serving.watching import Watched, watch
 
-        loop, client = self._connected()
+        (loop, client), server = self._connected(), self._server(arm)
+        watched = Watched(arm, server.url, server.dialect, self._whose(server), server.rooms)
+        with self._telling(arm, server.url):
+            posts = [self._posts(requests, server) for requests in blocks]
+            return loop.run(watch(client, watched, posts, soak))
+
+    def _whose(self, server: Server) -> Whose | Unseen:
+        """The server's processes: those started here, named in the suite, or listening on this machine."""
+        from pytest_specgate.engines.serving.whose import listening, named
+
+        pid = arm_server(self._spec, server.arm).pid
+        return self._hosts.whose(server.arm) or (listening(server.url) if pid is None else named(pid))
+
+    def _posts(self, requests: Sequence[Request], server: Server) -> list[Post]:
+        from pytest_specgate.engines.serving import wire
+        from pytest_specgate.engines.serving.client import Post
+
         url, spec = server.url + wire.PATHS[self._spec.endpoint], self._spec
         bodies = [wire.encode(request, spec, server.model, server.dialect) for request in requests]
-        posts = [
-            Post(url, body, r.max_tokens, spec.timeout, server.model, r.after) for body, r in zip(bodies, requests)
-        ]
+        return [Post(url, body, r.max_tokens, spec.timeout, server.model, r.after) for body, r in zip(bodies, requests)]
+
+    def _ask(self, requests: Sequence[Request], server: Server) -> tuple[list[Heard], Seen]:
+        from pytest_specgate.engines.serving import counters
+        from pytest_specgate.engines.serving.traces import hear
+
+        (loop, client), posts = self._connected(), self._posts(requests, server)
         before = loop.run(counters.look(client, server.url, server.dialect))
         exchanges = loop.run(client.ask(posts))
         heard = [hear(request, exchange, self._tokens_of) for request, exchange in zip(requests, exchanges)]
@@ -163,7 +187,8 @@ class OpenAIEngine:
 
         Raises EngineError for those.
         """
-        peaks = [self._hosts.peak_resident(arm) for arm in arms]
+        ours = [self._hosts.whose(arm) for arm in arms]
+        peaks = [peak_resident(whose.pids()) if whose else None for whose in ours]
         if peaks and None not in peaks:
             return MemoryReading(host_rss=sum(peak for peak in peaks if peak is not None))
         names = " and ".join(arm.value for arm in arms)
@@ -217,7 +242,7 @@ class OpenAIEngine:
             if dialect.checks_model and probe.models and model not in probe.models:
                 what = f"serves no model {model!r}{did_you_mean(model, probe.models)}"
                 raise Failure(what, f"it serves {', '.join(probe.models)}: correct 'model'")
-        return Server(arm, url, model, dialect, probe)
+        return Server(arm, url, model, dialect, probe, dialect.rooms(self._hosts.log(arm), probe))
 
     @contextmanager
     def _telling(self, arm: Arm, url: str) -> Iterator[None]:

@@ -42,6 +42,7 @@ _FAMILIES: Mapping[Family, Callable[[Gate, Samples, Stored | None, JudgeContext]
     Family.MEMORY: memory.judge,
     Family.GROWTH: repeated.judge,
     Family.DEVICE: repeated.judge,
+    Family.SERVING: memory.judge,
     Family.OUTPUT: output.judge,
     Family.EXACTNESS: exactness.judge,
     Family.DISTRIBUTION: distribution.judge,

@@ -10,6 +10,7 @@ _SPEED = "if acceptance holds, look at the draft's and the verify forward's time
 _LATENCY = "see whether the reference arm moved too; then look at draft prefill (ttft) or at time per round (tpot, itl)"
 _MEMORY = "look at draft weights, the draft's cache and buffers that grow with the draft length"
 _LEAK = "look for caches, graphs and lists that a request leaves behind: per slot, per shape, per prompt"
+_POOL = "look at what the draft's weights and cache leave of the pool: a larger pool, a shorter draft, fewer requests"
 _IDLE = "look at the host's part of a round (spent in the JSON report) and at what waits for the device within one"
 _ENERGY = "see whether acceptance fell: drafts that are not kept cost energy and yield no token"
 _TEXT = "read exact_match's first divergence: a tie flips one token, a fault changes the text from there on"
@@ -36,6 +37,12 @@ ADVICE = {
     "kv_cache_slope": "look for slots and blocks that a finished request keeps: those of rejected drafts above all",
     "max_batch": _MEMORY,
     "max_batch_ratio": _MEMORY,
+    "kv_cache_usage": _POOL,
+    "kv_cache_usage_p95": _POOL,
+    "kv_cache_usage_max": _POOL,
+    "preemptions": _POOL,
+    "prefix_cache_hit_rate": "look at the server's settings of its prefix cache and at the scenario's 'prefix'; both "
+    "arms' rates stand in the report",
     "gpu_utilization": _IDLE,
     "gpu_utilization_p95": _IDLE,
     "gpu_utilization_spread": _IDLE,

@@ -1,8 +1,8 @@
-"""Gates on memory peaks: exact numbers, no error budget; the allowance is what absorbs their small wobble."""
+"""Gates on memory, and on what servers count: exact numbers, no error budget; the allowance absorbs a small wobble."""
 
 from __future__ import annotations
 
-from pytest_specgate.gates.context import JudgeContext, Judged
+from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import exact
 from pytest_specgate.gates.parts import from_elsewhere, not_stored, unmeasured
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
@@ -17,6 +17,9 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     """Checks of one memory gate. Raises NoVerdict where the peak was not measured, or not stored."""
     metric = gate.spec.metric
     value = _peak(samples, metric)
+    if value is None and metric in samples.unscored:
+        what, _, hint = samples.unscored[metric].partition(" — ")
+        raise NoVerdict(f"{metric} was not measured: {what}", hint)
     if value is None:
         raise unmeasured(metric, context.engine, _hint(metric))
     checks = limit_checks(gate, exact(value), _ONCE)
@@ -27,7 +30,18 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     return Judged(checks, Interval(value, value, value), baseline)
 
 
+_SERVERS = {
+    "prefix_cache_hit_rate": "have the server tell cached tokens (vLLM: --enable-prompt-tokens-details; "
+    "SGLang: --enable-cache-report), or its counters at /metrics",
+    "preemptions": "gate a server that counts them at /metrics: vLLM, or SGLang with --enable-metrics",
+}
+
+
 def _hint(metric: str) -> str:
+    if metric in _SERVERS:
+        return _SERVERS[metric]
+    if metric.startswith("kv_cache_usage"):
+        return "gate a server (kind openai), and set measure: {memory: true}"
     if metric.startswith("max_batch"):
         return "give measure: {capacity: {memory: ...}}; on a GPU its own memory is the limit"
     on_host = "use host_memory on a machine without a GPU"

@@ -16,7 +16,7 @@ from pytest_specgate.stats.limits import CannotTell
 from pytest_specgate.suite.cases import Gate
 
 #: What belongs to the whole run; everything else belongs to prompts.
-_WHOLE_RUN = (Family.MEMORY, Family.GROWTH, Family.DEVICE)
+_WHOLE_RUN = (Family.MEMORY, Family.GROWTH, Family.DEVICE, Family.SERVING)
 BAD_CLOCK = "look at the clock of the engine's adapter"
 
 Values = Mapping[str, Sequence[float]]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import TypeVar
 
 from pytest_specgate.records import Arm
 from pytest_specgate.suite.arrivals import LoadSpec
-from pytest_specgate.suite.prompts import Conversation
+
+T = TypeVar("T")
 
 
 def order(block: int, round_number: int) -> str:
@@ -25,10 +27,10 @@ def arms_in(an_order: str) -> tuple[Arm, Arm]:
     return (Arm.REFERENCE, Arm.CANDIDATE) if an_order == "AB" else (Arm.CANDIDATE, Arm.REFERENCE)
 
 
-def blocks(conversations: Sequence[Conversation], concurrency: int) -> Iterator[tuple[Conversation, ...]]:
-    """The conversations in file order, ``concurrency`` at a time; the last block may be smaller."""
-    for start in range(0, len(conversations), concurrency):
-        yield tuple(conversations[start : start + concurrency])
+def blocks(all_of_them: Sequence[T], concurrency: int) -> Iterator[tuple[T, ...]]:
+    """The conversations (or requests) in their order, ``concurrency`` at a time; the last block may be smaller."""
+    for start in range(0, len(all_of_them), concurrency):
+        yield tuple(all_of_them[start : start + concurrency])
 
 
 def arrivals(load: LoadSpec, count: int, round_number: int, turn: int = 0) -> list[float]:

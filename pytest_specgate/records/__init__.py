@@ -34,6 +34,7 @@ from pytest_specgate.records.machine import (
     GpuUse,
     MemoryReading,
     Place,
+    Served,
     Soak,
     Throughput,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "Round",
     "Samples",
     "Sampling",
+    "Served",
     "Soak",
     "Spent",
     "Stored",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,28 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What a server told of its own memory; None is untold.
+
+    ``weights`` are of all its models and ``kv_cache`` is its pool of keys and values, in bytes over all its devices;
+    ``kv_cache_tokens`` is how many tokens the pool has room for. ``kv_cache_usage`` are samples of the share of it that
+    was taken while requests ran, ``waiting`` is the most requests that were seen to wait.
+    """
+
+    weights: int | None = None
+    kv_cache: int | None = None
+    kv_cache_tokens: int | None = None
+    kv_cache_usage: tuple[float, ...] = ()
+    waiting: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReading:
     """Peak memory of one arm, measured in a process of its own; a part that cannot be measured is None.
 
     ``kv_cache`` is what target and draft have allocated for keys and values, ``kv_cache_draft`` the draft's part of it.
+    ``gpus`` are the bytes of ``max_process_vram`` by the UUID of each GPU, where a server ran on any number of them.
+    ``untold`` maps a metric to why it was not measured; ``served`` is None where no server ran.
     """
 
     host_rss: int | None = None
@@ -58,6 +77,9 @@ class MemoryReading:
     kv_cache_draft: int | None = None
     soak: Soak | None = None
     capacity: Capacity | None = None
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    untold: Mapping[str, str] = field(default_factory=dict)
+    served: Served | None = None
 
 
 @dataclass(frozen=True, slots=True)

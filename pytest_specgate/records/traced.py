@@ -79,7 +79,9 @@ class Told:
 
     ``tokens`` counts the output where the server gives no token ids; ``counts`` are acceptance totals where it gives no
     rounds, and stand in one trace of those that ran together. ``foreign`` is how many requests of others its counters
-    show meanwhile. ``notes`` are warnings.
+    show meanwhile. ``cached`` are the prompt's tokens that its prefix cache held already, ``preempted`` is how often a
+    request was put back for want of cache; where counters of all that ran together tell them, they stand in one trace
+    and are 0 in the others. ``notes`` are warnings.
     """
 
     tokens: int | None = None
@@ -87,6 +89,8 @@ class Told:
     together: int = 1
     foreign: int | None = None
     notes: tuple[str, ...] = ()
+    cached: int | None = None
+    preempted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import fmean
 
 from pytest_specgate.records import Arm, MemoryReading
 
@@ -12,6 +13,8 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "vram": ("max_process_vram", "max_reserved"),
     "host_memory": ("host_rss",),
 }
+
+USAGE = "kv_cache_usage"
 
 
 def scalars(memory: Mapping[Arm, MemoryReading]) -> dict[str, float]:
@@ -25,7 +28,30 @@ def scalars(memory: Mapping[Arm, MemoryReading]) -> dict[str, float]:
         shared = next((s for s in sources if _peak(candidate, s) and _peak(reference, s)), None)
         if shared is not None:
             found[f"{name}_ratio"] = _peak(candidate, shared) / _peak(reference, shared)
-    return found | _capacity(candidate, reference)
+    return found | _capacity(candidate, reference) | _occupancy(candidate)
+
+
+def unscored(memory: Mapping[Arm, MemoryReading]) -> dict[str, str]:
+    """Metric → why the candidate arm's reading has none of it, where that is known; a ratio needs both arms."""
+    arms = [memory[arm] for arm in (Arm.REFERENCE, Arm.CANDIDATE) if arm in memory]
+    found: dict[str, str] = {}
+    for name in SOURCES:
+        whys = [reading.untold[name] for reading in arms if name in reading.untold]
+        found |= {f"{name}_ratio": whys[-1]} if whys else {}
+        found |= {name: arms[-1].untold[name]} if arms and name in arms[-1].untold else {}
+    if arms and USAGE in arms[-1].untold:
+        found |= dict.fromkeys((USAGE, f"{USAGE}_p95", f"{USAGE}_max"), arms[-1].untold[USAGE])
+    return found
+
+
+def _occupancy(candidate: MemoryReading | None) -> dict[str, float]:
+    """Mean, 95th percentile and peak of the share of a server's pool that was taken."""
+    from pytest_specgate.stats.quantiles import of_sorted
+
+    seen = sorted(candidate.served.kv_cache_usage) if candidate and candidate.served else []
+    if not seen:
+        return {}
+    return {USAGE: fmean(seen), f"{USAGE}_p95": of_sorted(seen, 0.95), f"{USAGE}_max": seen[-1]}
 
 
 def _capacity(candidate: MemoryReading | None, reference: MemoryReading | None) -> dict[str, float]:

@@ -17,7 +17,7 @@ def statistical(gate: Gate, *, greedy: bool) -> int:
     A drop of a speed-up is judged twice, by the typical pair and by what stalls.
     """
     family = gate.spec.info.family
-    if gate.spec.metric in ALWAYS_EXACT or family in (Family.MEMORY, Family.REQUESTS):
+    if gate.spec.metric in ALWAYS_EXACT or family in (Family.MEMORY, Family.SERVING, Family.REQUESTS):
         return 0
     if greedy and family in (Family.ACCEPTANCE, Family.OUTPUT):
         return 0

@@ -48,6 +48,11 @@ class ArmServer(Strict):
         examples=[["llama-server", "-m", "model.gguf", "--port", PORT]],
     )
     env: dict[str, Value] = Field(default_factory=dict, description="variables that the command gets besides ours")
+    pid: Whole | None = Field(
+        None,
+        ge=1,
+        description="process of a server at a url on this machine, below which all of it is: its memory is then known",
+    )
     health: str | None = Field("/health", description="path that answers 200 once the server is up; null for none")
     ready_timeout: Seconds = Field(READY_SECONDS, description="most time from its start to its first token")
 
@@ -68,6 +73,11 @@ class ArmServer(Strict):
     def _values(cls, value: object) -> object:
         return {name: _as_text(item) for name, item in value.items()} if isinstance(value, dict) else value
 
+    @field_validator("pid", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        return int(value) if isinstance(value, str) and value.isdigit() else value
+
     @field_validator("ready_timeout", mode="before")
     @classmethod
     def _seconds(cls, value: object) -> float:
@@ -86,6 +96,8 @@ class ArmServer(Strict):
             raise ValueError("a server without an address — give 'url', or 'command' to have it started")
         if not self.command and (idle := sorted(_OF_A_COMMAND & self.model_fields_set)):
             raise ValueError(f"{idle[0]!r} is for a server that is started — add 'command', or remove it")
+        if self.command and self.pid is not None:
+            raise ValueError("'pid' is for a server at a url — remove it: what specgate starts it knows")
         if not self.command and PORT in (self.url or ""):
             raise ValueError(f"{PORT} is for a server that is started — add 'command', or write the port")
         return self

@@ -185,6 +185,71 @@ def test_a_recorded_stream_of_llamacpp() -> None:
     )
 
 
+def test_llamacpps_timings_with_every_token_are_its_rounds() -> None:
+    answer = read(0, events([(MS, recorded("llamacpp-11434-timings-stream.txt").encode())]))
+    counted = count(answer)
+    found = DIALECTS["llamacpp"].acceptance(answer, counted)
+
+    assert (counted.tokens, counted.notes, answer.cached_tokens) == (39, (), 0)
+    assert found is not None
+    assert found.rounds is not None
+    drafted, tested, accepted, emitted = (
+        sum(getattr(one, name) for one in found.rounds) for name in ("drafted", "tested", "accepted", "emitted")
+    )
+    assert (len(found.rounds), drafted, accepted, emitted) == (23, 89, 15, 38)
+    assert tested == 15 + 23 - 2  # it turned down one draft token a round, but for the two of which it kept all four
+    assert found.rounds[0] == Round(4, 2, 1, 2, MS)
+
+
+def sums(*told: tuple[int, int, int], last: tuple[int, int, int], tokens: int | None = None) -> Acceptance | None:
+    """What llama.cpp's dialect reads from chunks with such sums (tokens, drafted, accepted), and those at the end."""
+
+    def timings(one: tuple[int, int, int]) -> dict[str, int]:
+        drafts = {"draft_n": one[1], "draft_n_accepted": one[2]} if one[1] else {}
+        return {"predicted_n": one[0], **drafts}
+
+    chunks = [
+        Event(n * MS, json.dumps({"choices": [{"index": 0, "delta": {"content": "x"}}], "timings": timings(one)}))
+        for n, one in enumerate(told)
+    ]
+    answer = answered(*chunks, usage(99, tokens or last[0], timings=timings(last)))
+    return DIALECTS["llamacpp"].acceptance(answer, count(answer))
+
+
+def test_rounds_without_a_draft_lie_between_others() -> None:
+    found = sums((1, 0, 0), (2, 4, 1), (3, 4, 1), (4, 4, 1), (5, 6, 3), (6, 6, 3), last=(6, 6, 3))
+
+    assert found == Acceptance(
+        rounds=(Round(4, 2, 1, 2, 2 * MS), Round(0, 0, 0, 1, 3 * MS), Round(2, 2, 2, 2, 5 * MS))
+    )
+
+
+def test_a_token_whose_characters_come_later_belongs_to_its_round() -> None:
+    found = sums((1, 0, 0), (2, 4, 2), (5, 8, 3), (6, 8, 3), last=(7, 8, 3))
+
+    assert found == Acceptance(
+        rounds=(Round(4, 3, 2, 3, 2 * MS), Round(4, 2, 1, 2, 3 * MS), Round(0, 0, 0, 1, 3 * MS))
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "last"),
+    [
+        ([(1, 0, 0), (4, 8, 1)], (4, 8, 1)),  # two rounds, or one: the chunk between them never came
+        ([(1, 0, 0), (2, 4, 3), (3, 8, 4)], (3, 8, 4)),  # a round began before the last one's tokens were out
+        ([(2, 4, 1), (3, 4, 1)], (3, 4, 1)),  # the first chunk is not the prefill's
+        ([(1, 0, 0), (2, 2, 3)], (4, 2, 3)),  # more was kept than drafted
+    ],
+)
+def test_sums_that_do_not_part_rounds_give_totals(told: list[tuple[int, int, int]], last: tuple[int, int, int]) -> None:
+    found = sums(*told, last=last)
+
+    assert found is not None
+    assert found.rounds is None
+    assert found.counts is not None
+    assert (found.counts.drafted, found.counts.accepted, found.counts.tested) == (last[1], last[2], None)
+
+
 def test_llamacpps_counters() -> None:
     found = tally("llamacpp", recorded("llamacpp-11434-metrics.txt"))
 

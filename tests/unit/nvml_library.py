@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -18,13 +18,20 @@ class _Failure(Exception):
 
 @dataclass
 class Library:
-    """NVML with some devices; what a name in ``unsupported`` asks for, the device does not tell."""
+    """NVML with some devices; what a name in ``unsupported`` asks for, the device does not tell.
+
+    ``held`` says what processes hold on a device, in place of ``memory``; ``parts`` are those of a divided device, with
+    None for numbers that name none.
+    """
 
     uuids: tuple[str, ...] = ("GPU-a", "GPU-b")
     unsupported: frozenset[str] = frozenset()
     open: int = 0
     reasons: int = 0x04
     memory: Mapping[int, int | None] = field(default_factory=lambda: {41: 5 * MIB})
+    held: Callable[[str], Mapping[int, int | None] | None] = lambda _: None
+    parts: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     NVML_CLOCK_SM: int = 1
     NVMLError: type[Exception] = _Failure
 
@@ -81,7 +88,23 @@ class Library:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:  # noqa: N802
         self._refuse("nvmlDeviceGetComputeRunningProcesses")
-        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.memory.items()]
+        held = self.held(handle)
+        listed = self.memory if held is None else held
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in listed.items()]
+
+    def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
+        return self.names.get(handle, "NVIDIA H200")
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> tuple[int, int]:  # noqa: N802
+        return (1, 1) if handle in self.parts else (0, 0)
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:  # noqa: N802
+        return len(self.parts[handle])
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
+        if (part := self.parts[handle][index]) is None:
+            raise _Failure("Not Found")
+        return part
 
 
 def torch_with(**uuids: str) -> SimpleNamespace:

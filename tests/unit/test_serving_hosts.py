@@ -43,6 +43,12 @@ def pid_of(hosts: Hosts, arm: Arm) -> int:
     return hosts._up[arm].pid
 
 
+def pids_of(hosts: Hosts, arm: Arm) -> tuple[int, ...]:
+    whose = hosts.whose(arm)
+    assert whose is not None
+    return whose.pids()
+
+
 def question(**changes: object) -> Question:
     given = {"engine": "tiny", "who": "the reference server", "model": "smol", "endpoint": "chat", "headers": {}}
     return Question(**{**given, **changes})  # type: ignore[arg-type]
@@ -181,13 +187,13 @@ def test_the_memory_of_a_server_is_that_of_all_its_processes(tmp_path: Path) -> 
     large = a_launch(tmp_path, command=(sys.executable, "-c", script, small.command[1], "${port}"))
     hosts = hosts_of({A: small, B: large})
     try:
-        assert hosts.peak_resident(A) is None
+        assert hosts.whose(A) is None
         pid = pid_of(hosts, B)
-        tree = footprint.tree(hosts._up[B].keeper_pid)
+        tree = pids_of(hosts, B)
         assert pid in tree
         assert len(tree) == 2
         pid_of(hosts, A)
-        least, most = hosts.peak_resident(A), hosts.peak_resident(B)
+        least, most = footprint.peak_resident(pids_of(hosts, A)), footprint.peak_resident(tree)
         assert least is not None
         assert most is not None
         assert 64 << 20 < most - least < 160 << 20
@@ -198,21 +204,5 @@ def test_the_memory_of_a_server_is_that_of_all_its_processes(tmp_path: Path) -> 
 
 def test_a_tree_that_is_gone_has_no_memory() -> None:
     assert footprint.tree(2**22 + 1) == ()
-    assert footprint.peak_resident(2**22 + 1) is None
-
-
-@pytest.mark.parametrize(
-    ("pids", "by_process", "expected"),
-    [
-        ((7, 8), {7: 100, 8: 20, 9: 1}, 120),
-        ((7, 8), {7: 100, 9: 1}, 100),
-        ((7,), {9: 1}, None),
-        ((7,), {}, None),
-        ((7, 8), {7: 100, 8: None}, None),
-        ((), {7: 100}, None),
-    ],
-)
-def test_gpu_memory_is_that_of_the_trees_processes_or_unmeasured(
-    pids: tuple[int, ...], by_process: dict[int, int | None], expected: int | None
-) -> None:
-    assert footprint.vram(pids, by_process) == expected
+    assert footprint.peak_resident([2**22 + 1]) is None
+    assert footprint.resident([2**22 + 1]) is None

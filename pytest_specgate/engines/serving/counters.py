@@ -26,11 +26,16 @@ FEWER = "unmeasured: the server's counters show fewer tokens than it sent, so th
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the counters say of our requests; ``foreign`` is None where they cannot tell others from ours."""
+    """What the counters say of our requests; ``foreign`` is None where they cannot tell others from ours.
+
+    ``preempted`` and ``cached`` are as in a :class:`Tally`, of our requests alone.
+    """
 
     counts: Counts | None = None
     foreign: int | None = None
     note: str = ""
+    preempted: int | None = None
+    cached: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +74,12 @@ def judge(found: Tally | None, requests: int, tokens: int) -> Seen:
     if found is None:
         return Seen(note=RESET)
     if found.tokens is None and found.requests is None:
-        return Seen(counts(found, requests, tokens))
+        return Seen(counts(found, requests, tokens), preempted=found.preempted)
     if not _counted(found, requests, tokens):
         return Seen(note=FEWER)
-    foreign = _foreign(found, requests, tokens)
-    return Seen(counts(found, requests, tokens) if not foreign else None, foreign)
+    if foreign := _foreign(found, requests, tokens):
+        return Seen(None, foreign)
+    return Seen(counts(found, requests, tokens), 0, preempted=found.preempted, cached=found.cached)
 
 
 def _counted(found: Tally, requests: int, tokens: int) -> bool:

@@ -6,12 +6,14 @@ case, for other cases go on. Without a command for an arm there is nothing to do
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from pytest_specgate.engines.serving import process
-from pytest_specgate.engines.serving.footprint import peak_resident
+from pytest_specgate.engines.serving.gpus import Board, look_once
 from pytest_specgate.engines.serving.process import Launch, Server
 from pytest_specgate.engines.serving.ready import Probe
+from pytest_specgate.engines.serving.whose import Whose
 from pytest_specgate.records import Arm
 
 
@@ -21,6 +23,7 @@ class Hosts:
     def __init__(self, launches: Mapping[Arm, Launch], probes: Mapping[Arm, Probe], *, apart: bool = False) -> None:
         self._launches, self._probes, self._apart = launches, probes, apart
         self._up: dict[Arm, Server] = {}
+        self._before: dict[Arm, tuple[Board, ...]] = {}
 
     def runs(self, arm: Arm) -> bool:
         """Whether this arm's server is ours to start."""
@@ -40,6 +43,7 @@ class Hosts:
         """Start this arm's server anew. Raises EngineError."""
         for other in tuple(self._up) if self._apart else (arm,):
             self._end(other)
+        self._before[arm] = look_once()
         self._up[arm] = process.start(self._launches[arm], self._probes[arm])
 
     def check(self, arm: Arm, patience: float) -> None:
@@ -47,9 +51,16 @@ class Hosts:
         if arm in self._up:
             self._up[arm].check(patience=patience)
 
-    def peak_resident(self, arm: Arm) -> int | None:
-        """Peak resident bytes of all processes of this arm's server; None where that cannot be told."""
-        return peak_resident(self._up[arm].keeper_pid) if self.up(arm) else None
+    def whose(self, arm: Arm) -> Whose | None:
+        """The processes of this arm's server, if it is ours and alive."""
+        if not self.up(arm):
+            return None
+        env = {**os.environ, **self._launches[arm].env}
+        return Whose(self._up[arm].keeper_pid, counts=False, sure=True, before=self._before[arm], env=env)
+
+    def log(self, arm: Arm) -> list[str]:
+        """What this arm's server said since it started, as far as its log is kept; nothing if it is not ours."""
+        return self._up[arm].log() if arm in self._up else []
 
     def close(self) -> None:
         """End all, whatever ending one of them raises; may be called twice. Raises the first EngineError."""

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from pytest_specgate.engines.serving.kept import CannotStart, Kept, Order
 from pytest_specgate.engines.serving.ready import Probe, wait_until_ready
+from pytest_specgate.engines.serving.ringlog import files_of
 from pytest_specgate.errors import EngineError
 from pytest_specgate.masking import masker, secrets
 
@@ -114,6 +115,10 @@ class Server:
         hide = masker({**os.environ, **self._launch.env})
         return [hide(" ".join(line.split())) for line in self._kept.tail()]
 
+    def log(self) -> list[str]:
+        """All lines that its log still holds, the oldest first."""
+        return [line for path in files_of(self._log) if path.is_file() for line in _lines(path)]
+
     def stop(self) -> None:
         """End it with all that it started, and remove its log unless an error named it; may be called twice."""
         if self._stopped:
@@ -129,6 +134,13 @@ class Server:
     def _trouble(self, what: str, hint: str) -> EngineError:
         self._log_named = True
         return trouble(self._launch, what, hint, self.tail(), self._log)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # it was turned over just now
+        return []
 
 
 def start(launch: Launch, probe: Probe) -> Server:

@@ -25,6 +25,15 @@ class Series:
         found = self.samples.get(name)
         return None if found is None else round(sum(value for _, value in found))
 
+    def mean(self, name: str) -> float | None:
+        """Mean over all series of a gauge; None where the page has none."""
+        found = self.samples.get(name)
+        return None if not found else sum(value for _, value in found) / len(found)
+
+    def labels(self, name: str) -> Mapping[str, str]:
+        """The labels of the first series; none where the page has none."""
+        return next(iter(self.samples.get(name, ())), ({}, 0.0))[0]
+
     def by(self, name: str, label: str) -> tuple[int, ...]:
         """Sums by a label that numbers from 0, in order; empty where there is none."""
         sums: dict[int, float] = {}

@@ -15,6 +15,11 @@ TAIL_LINES, TAIL_WIDTH = 40, 400
 LONGEST_LINE = 1 << 16
 
 
+def files_of(path: Path) -> tuple[Path, Path]:
+    """The files of a log that is kept at ``path``, the older one first; either may be missing."""
+    return path.with_name(path.name + ".1"), path
+
+
 class RingLog:
     """A log of at most ``limit`` bytes in two files: the newest part, and ``.1`` with what came before it.
 
@@ -55,7 +60,7 @@ class RingLog:
 
     @property
     def _older(self) -> Path:
-        return self._path.with_name(self._path.name + ".1")
+        return files_of(self._path)[0]
 
     def _line(self, line: bytes) -> None:
         for secret in self._hide:

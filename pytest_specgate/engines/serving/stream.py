@@ -29,7 +29,8 @@ class BadStream(Exception):
 class Delta(NamedTuple):
     """One event of an answer, a tuple, for there are many.
 
-    ``total`` is the number of output tokens up to here where the server keeps telling it.
+    ``total`` is the number of output tokens up to here where the server keeps telling it; ``sums`` are those, and the
+    draft tokens up to here and the accepted ones among them, where its timings come with every token.
     """
 
     t_ns: int
@@ -39,6 +40,7 @@ class Delta(NamedTuple):
     ids: tuple[int, ...] = ()
     total: int | None = None
     last: bool = False
+    sums: tuple[int, int, int] | None = None
 
     @property
     def real(self) -> bool:
@@ -55,6 +57,7 @@ class Delta(NamedTuple):
 class Answer:
     """A whole answer. ``completion_tokens`` is the usage at its end; ``said`` merges the events' other top-level keys.
 
+    ``cached_tokens`` are those of the prompt that were in the server's cache already, where its usage tells them;
     ``stop`` is the stop string that ended it, where the server tells; ``whole`` is whether an end was announced.
     """
 
@@ -64,6 +67,7 @@ class Answer:
     stop: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
     said: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = False
 
@@ -108,12 +112,17 @@ class _Reader:
         if isinstance(usage, dict):
             self.usage.update(usage)
             total = _whole(usage.get("completion_tokens"))
+        sums = _sums(data.get("timings")) if "timings" in data else None
+        if total is None and sums is not None:
+            total = sums[0]
         self.said.update(data)
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                self._choose(event.t_ns, choice, total)
+                self._choose(event.t_ns, choice, total, sums)
 
-    def _choose(self, t_ns: int, choice: dict[str, Any], total: int | None) -> None:
+    def _choose(
+        self, t_ns: int, choice: dict[str, Any], total: int | None, sums: tuple[int, int, int] | None
+    ) -> None:
         finish = choice.get("finish_reason")
         if isinstance(finish, str):
             self.finish = finish
@@ -126,7 +135,7 @@ class _Reader:
         reasoning = _text(parts.get("reasoning_content")) or _text(parts.get("reasoning"))
         tool, ids = _called(parts.get("tool_calls")), _ids(choice.get("token_ids"))
         self.deltas.append(
-            Delta(t_ns, _text(parts.get("content")), reasoning, tool, ids, total, isinstance(finish, str))
+            Delta(t_ns, _text(parts.get("content")), reasoning, tool, ids, total, isinstance(finish, str), sums)
         )
 
     def answer(self) -> Answer:
@@ -137,6 +146,7 @@ class _Reader:
             stop=self.stop,
             prompt_tokens=_whole(self.usage.get("prompt_tokens")),
             completion_tokens=_whole(self.usage.get("completion_tokens")),
+            cached_tokens=_cached(self.usage.get("prompt_tokens_details")),
             said=self.said,
             whole=self.done or bool(self.finish),
         )
@@ -183,6 +193,19 @@ def _text(value: object) -> str:
 
 def _whole(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
+
+
+def _sums(timings: object) -> tuple[int, int, int] | None:
+    """Output tokens, drafted and accepted ones up to here; the latter are left out before anything was drafted."""
+    if not isinstance(timings, dict):
+        return None
+    tokens = _whole(timings.get("predicted_n"))
+    drafted, accepted = (_whole(timings.get(name, 0)) for name in ("draft_n", "draft_n_accepted"))
+    return None if tokens is None or drafted is None or accepted is None else (tokens, drafted, accepted)
+
+
+def _cached(details: object) -> int | None:
+    return _whole(details.get("cached_tokens")) if isinstance(details, dict) else None
 
 
 def _ids(value: object) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from pytest_specgate.records import Counts
 class Tally:
     """Requests that ended, output tokens, and what speculation did; ``rounds`` are target forwards after prefill.
 
-    ``accepted_at`` counts accepted tokens by draft position, from the first one on.
+    ``accepted_at`` counts accepted tokens by draft position, from the first one on. ``preempted`` counts how often a
+    request was put back for want of cache, ``cached`` the prompts' tokens that a prefix cache held already.
     """
 
     requests: int | None = None
@@ -25,6 +26,8 @@ class Tally:
     drafted: int | None = None
     accepted: int | None = None
     accepted_at: tuple[int, ...] = ()
+    preempted: int | None = None
+    cached: int | None = None
 
     @property
     def speculates(self) -> bool:
@@ -38,7 +41,7 @@ def since(before: Tally, after: Tally) -> Tally | None:
     Some servers show a counter only once it has counted: it was 0 before.
     """
     found = {}
-    for name in ("requests", "tokens", "rounds", "drafts", "drafted", "accepted"):
+    for name in ("requests", "tokens", "rounds", "drafts", "drafted", "accepted", "preempted", "cached"):
         old, new = getattr(before, name), getattr(after, name)
         if (old is not None and new is None) or (new is not None and new < (old or 0)):
             return None

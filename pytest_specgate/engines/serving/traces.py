@@ -53,9 +53,12 @@ def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> li
     own = [dialect.acceptance(one.answer, one.counted) for one in heard]
     shared = seen.counts if arm is Arm.CANDIDATE and _counters_tell_more(own, seen.counts) else None
     found = []
-    silent = arm is Arm.CANDIDATE and shared is None and not any(own) and seen == Seen(foreign=seen.foreign)
+    silent = arm is Arm.CANDIDATE and shared is None and not any(own) and seen.counts is None and not seen.note
+    cached = _cached(heard, dialect, seen)
     for number, (one, acceptance) in enumerate(zip(heard, own)):
-        told = _told(one, seen)
+        told = replace(_told(one, seen), cached=cached[number])
+        if seen.preempted is not None:
+            told = replace(told, preempted=0 if number else seen.preempted)
         if silent and not seen.foreign and dialect.metrics:
             note = f"acceptance is unmeasured, the server tells of no speculation: {dialect.hint}"
             told = replace(told, notes=(*told.notes, note))
@@ -86,6 +89,14 @@ def _counters_tell_more(own: Sequence[Acceptance | None], counted: Counts | None
         return True
     complete = all(one and (one.rounds is not None or (one.counts and one.counts.tested is not None)) for one in own)
     return counted.tested is not None and not complete
+
+
+def _cached(heard: Sequence[Heard], dialect: Dialect, seen: Seen) -> Sequence[int | None]:
+    """Prompt tokens from the prefix cache: each answer's own, else the counters' sum in the first."""
+    own = [dialect.cached(one.answer) for one in heard]
+    if None in own and seen.cached is not None:
+        return [seen.cached, *(0,) * (len(heard) - 1)]
+    return own
 
 
 def _none_of(counts: Counts) -> Counts:

@@ -5,12 +5,13 @@ A dialect is a value of pure functions over what the server said, so each can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
+from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally
 from pytest_specgate.records import Counts, Round
@@ -49,15 +50,16 @@ class Probe:
     @property
     def models(self) -> tuple[str, ...]:
         """Names under which models are served."""
-        return tuple(str(entry["id"]) for entry in self._entries if "id" in entry)
+        return tuple(str(entry["id"]) for entry in self.entries if "id" in entry)
 
     @property
     def owners(self) -> frozenset[str]:
         """Who owns the models, as the server says: most say their own name."""
-        return frozenset(str(entry.get("owned_by", "")).lower() for entry in self._entries)
+        return frozenset(str(entry.get("owned_by", "")).lower() for entry in self.entries)
 
     @property
-    def _entries(self) -> list[Mapping[str, Any]]:
+    def entries(self) -> list[Mapping[str, Any]]:
+        """What ``/v1/models`` lists."""
         data = self.object("/v1/models").get("data")
         return [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
 
@@ -74,8 +76,20 @@ def _nothing(*_: object) -> Acceptance | None:
     return None
 
 
+def _cached(answer: Answer) -> int | None:
+    return answer.cached_tokens
+
+
 def _no_facts(_: Probe) -> Mapping[str, str]:
     return {}
+
+
+def _no_rooms(_: Sequence[str], __: Probe) -> Rooms:
+    return Rooms()
+
+
+def _no_pressure(_: Mapping[str, str]) -> Pressure:
+    return Pressure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,9 @@ class Dialect:
     ``body`` are keys of every request. ``keys`` are settings beyond OpenAI's that it takes, by our names, and ``off``
     values that switch off what it or the model's files would set otherwise. ``metrics`` is the page of its counters,
     empty if it has none, and ``tally`` reads it. ``acceptance`` reads one answer; ``checks_model`` is whether it
-    refuses names that it does not list; ``hint`` says how the server is made to tell acceptance.
+    refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``rooms`` reads its
+    log's lines (none where it is not ours) and its pages, ``pressure`` the pages ``gauges`` at one moment. ``cached``
+    are the tokens of one answer's prompt that its prefix cache held.
     """
 
     name: str
@@ -102,8 +118,22 @@ class Dialect:
     tally: Callable[[str], Tally] | None = None
     acceptance: Callable[[Answer, Counted], Acceptance | None] = _nothing
     facts: Callable[[Probe], Mapping[str, str]] = _no_facts
+    cached: Callable[[Answer], int | None] = _cached
+    rooms: Callable[[Sequence[str], Probe], Rooms] = _no_rooms
+    gauges: tuple[str, ...] = ()
+    pressure: Callable[[Mapping[str, str]], Pressure] = _no_pressure
 
 
 def version_page(probe: Probe) -> str:
     """What ``/version`` says."""
     return str(probe.object("/version").get("version", ""))
+
+
+def arrived(counted: Counted, position: int) -> int:
+    """When so many tokens had arrived."""
+    so_far = 0
+    for chunk in counted.chunks:
+        so_far += chunk.tokens
+        if so_far >= position:
+            return chunk.t_ns
+    return counted.chunks[-1].t_ns

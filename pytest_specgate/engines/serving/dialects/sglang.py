@@ -7,11 +7,13 @@ other requests too, and are never read. ``/metrics`` needs the server's ``--enab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
 from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe
+from pytest_specgate.engines.serving.dialects.rooms import GIB, Pressure, Rooms, found, gauges, size
 from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
@@ -19,6 +21,13 @@ from pytest_specgate.engines.serving.tally import Tally, counts
 #: The keys were renamed: those of 0.5.15 and later first.
 _ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 _DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
+#: One line for each model and worker, whose rank stands in the brackets; what is called GB are GiB.
+_LOADED = re.compile(r"^(?:\[([^\]]*)\])?.*Load weight end\..*mem usage=(-?[0-9.]+) GB")
+_RANK = re.compile(r"\b(?:DP|PP|TP|EP)[0-9]+\b")
+_POOL = re.compile(
+    r"^(?:\[([^\]]*)\])?.*KV Cache is allocated\..*#tokens: ([0-9]+), "
+    r"(?:KV size: ([0-9.]+)|K size: ([0-9.]+) GB, V size: ([0-9.]+)) GB"
+)
 
 
 def _recognises(probe: Probe) -> bool:
@@ -35,6 +44,8 @@ def _tally(page: str) -> Tally:
         requests=series.total("sglang:num_requests_total"),
         tokens=series.total("sglang:generation_tokens_total"),
         rounds=series.total("sglang:spec_verify_calls_total") or None,
+        preempted=series.total("sglang:num_retracted_requests_total"),
+        cached=series.total("sglang:cached_tokens_total"),
     )
 
 
@@ -47,6 +58,11 @@ def _acceptance(answer: Answer, counted: Counted) -> Acceptance | None:
     return Acceptance(counts=counts(tally, 1, counted.tokens))
 
 
+def _cached(answer: Answer) -> int | None:
+    told = answer.cached_tokens
+    return _first(answer.said.get("meta_info"), ("cached_tokens",)) if told is None else told
+
+
 def _first(meta: Any, names: tuple[str, ...]) -> int | None:
     found = [meta[name] for name in names if isinstance(meta, Mapping) and type(meta.get(name)) is int]
     return found[0] if found else None
@@ -56,6 +72,58 @@ def _facts(probe: Probe) -> Mapping[str, str]:
     info = probe.object("/get_server_info")
     names = ("speculative_algorithm", "speculative_num_draft_tokens", "tp_size")
     return {name: str(info[name]) for name in names if info.get(name) is not None}
+
+
+def _rooms(lines: Sequence[str], probe: Probe) -> Rooms:
+    """Each worker's first model is the target, its second one the draft; without a log, as the pages have it."""
+    loaded = [(m[1] or "", size(m[2], GIB)) for m in found(lines, _LOADED)]
+    pools = found(lines, _POOL)
+    sizes = [(m[1] or "", sum(size(part, GIB) for part in m.groups()[2:] if part)) for m in pools]
+    if not loaded or not sizes:
+        return _told_rooms(probe.object("/get_server_info"))
+    (target, draft), (pool, draft_pool) = _by_model(loaded), _by_model(sizes)
+    return Rooms(
+        weights_target=target,
+        weights_draft=draft,
+        kv_cache=None if pool is None or draft_pool is None else pool + draft_pool,
+        kv_cache_draft=draft_pool,
+        kv_cache_tokens=int(pools[0][2]) * _replicas(name for name, _ in sizes),
+    )
+
+
+def _by_model(told: Sequence[tuple[str, int]]) -> tuple[int | None, int | None]:
+    """Bytes of target and of draft over all workers. What was freed meanwhile makes some of them negative: untold."""
+    by_rank: dict[str, list[int]] = {}
+    for name, value in told:
+        by_rank.setdefault(" ".join(_RANK.findall(name)), []).append(value)
+    of_target = [values[0] for values in by_rank.values()]
+    of_draft = [value for values in by_rank.values() for value in values[1:]]
+    one, other = (None if min(values, default=0) < 0 else sum(values) for values in (of_target, of_draft))
+    return one, other
+
+
+def _replicas(names: Iterable[str]) -> int:
+    return len({tuple(word for word in _RANK.findall(name) if word.startswith("DP")) for name in names})
+
+
+def _told_rooms(info: Mapping[str, Any]) -> Rooms:
+    """One state for each replica, told by its first worker: the others of a replica are alike."""
+    states = info.get("internal_states")
+    memory = [s.get("memory_usage") for s in states if isinstance(s, Mapping)] if isinstance(states, list) else []
+    told = [one for one in memory if isinstance(one, Mapping)]
+    if not told or info.get("pp_size", 1) != 1 or type(info.get("tp_size", 1)) is not int:
+        return Rooms()
+    workers = info.get("tp_size", 1) // (len(told) if info.get("enable_dp_attention") else 1)
+    weights, pool, tokens = (
+        sum(one[name] for one in told) if all(type(one.get(name)) in (int, float) for one in told) else None
+        for name in ("weight", "kvcache", "token_capacity")
+    )
+    bytes_of = [None if value is None else round(value * GIB * workers) for value in (weights, pool)]
+    return Rooms(weights=bytes_of[0], kv_cache=bytes_of[1], kv_cache_tokens=tokens)
+
+
+def _pressure(pages: Mapping[str, str]) -> Pressure:
+    return gauges(pages.get("/metrics", ""), ("sglang:token_usage",), "sglang:num_queue_reqs")
 
 
 SGLANG = Dialect(
@@ -73,4 +141,8 @@ SGLANG = Dialect(
     tally=_tally,
     acceptance=_acceptance,
     facts=_facts,
+    cached=_cached,
+    rooms=_rooms,
+    gauges=("/metrics",),
+    pressure=_pressure,
 )

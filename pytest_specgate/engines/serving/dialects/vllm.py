@@ -6,17 +6,25 @@ own rounds come with ``--enable-per-request-metrics --per-request-spec-decode-me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
-from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe, version_page
+from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe, arrived, version_page
+from pytest_specgate.engines.serving.dialects.rooms import GIB, Pressure, Rooms, found, gauges, size
 from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
 from pytest_specgate.records import Counts, Round
 
 _SPEC = "vllm:spec_decode_num_"
+_LOADED = re.compile(r"Model loading took ([0-9.]+) Gi?B")
+_POOL = re.compile(r"Available KV cache memory: ([0-9.]+) GiB")
+_TOKENS = re.compile(r"KV cache size: ([0-9,]+) tokens")
+_PARALLEL = re.compile(r"(tensor|pipeline|data)_parallel_size=([0-9]+)")
+#: The second is what older releases call the first.
+_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 
 
 def _recognises(probe: Probe) -> bool:
@@ -32,6 +40,8 @@ def _tally(page: str) -> Tally:
         drafted=series.total(f"{_SPEC}draft_tokens_total"),
         accepted=series.total(f"{_SPEC}accepted_tokens_total"),
         accepted_at=series.by(f"{_SPEC}accepted_tokens_per_pos_total", "position"),
+        preempted=series.total("vllm:num_preemptions_total"),
+        cached=series.total("vllm:prefix_cache_hits_total"),
     )
 
 
@@ -63,7 +73,7 @@ def _from_steps(steps: list[tuple[int, int]], counted: Counted) -> Acceptance:
     for number, (drafted, accepted) in enumerate(steps, start=1):
         emitted = accepted + 1 - (cut if number == len(steps) else 0)
         position += emitted
-        rounds.append(Round(drafted, min(accepted + 1, drafted), accepted, emitted, _when(counted, position)))
+        rounds.append(Round(drafted, min(accepted + 1, drafted), accepted, emitted, arrived(counted, position)))
     return Acceptance(rounds=tuple(rounds))
 
 
@@ -84,16 +94,6 @@ def _cut(accepted: list[int], counted: Counted) -> int:
     return max(sum(blocks) - last, 0)
 
 
-def _when(counted: Counted, position: int) -> int:
-    """When so many tokens had arrived."""
-    arrived = 0
-    for chunk in counted.chunks:
-        arrived += chunk.tokens
-        if arrived >= position:
-            return chunk.t_ns
-    return counted.chunks[-1].t_ns
-
-
 def _from_summary(told: Mapping[str, Any], counted: Counted) -> Acceptance | None:
     drafts, drafted = told.get("num_spec_steps"), told.get("num_draft_tokens")
     accepted = told.get("num_accepted_draft_tokens")
@@ -112,6 +112,44 @@ def _numbers(value: object) -> tuple[int, ...] | None:
     return tuple(value)
 
 
+def _rooms(lines: Sequence[str], probe: Probe) -> Rooms:
+    """Each worker says what it loaded, a draft with it; newer releases say once for all of them how large a pool is."""
+    parallel = {match[1]: int(match[2]) for line in lines for match in _PARALLEL.finditer(line)}
+    loaded, pools = ([size(m[1], GIB) for m in found(lines, pattern)] for pattern in (_LOADED, _POOL))
+    tokens = sum(size(match[1], 1) for match in found(lines, _TOKENS))
+    return Rooms(
+        weights=_of_all(loaded, parallel),
+        kv_cache=_of_all(pools, parallel),
+        kv_cache_tokens=tokens or _tokens_of(probe),
+    )
+
+
+def _of_all(told: Sequence[int], parallel: Mapping[str, int]) -> int | None:
+    """The sum over workers; where some of them alone said it, those of one stage are alike, and of several are not."""
+    stages, workers = parallel.get("pipeline", 1), 1
+    for number in parallel.values():
+        workers *= number
+    if not told or (len(told) < workers and stages > 1):
+        return None
+    return sum(told) if len(told) >= workers else sum(told) * workers // len(told)
+
+
+def _tokens_of(probe: Probe) -> int | None:
+    """Room for tokens in all engines' pools, as their configuration has it."""
+    tokens = 0
+    for labels, _ in parse(probe.text("/metrics")).samples.get("vllm:cache_config_info", ()):
+        whole, *parts = (labels.get(name, "") for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size"))
+        if whole.isdigit():
+            tokens += int(whole)
+        elif all(map(str.isdigit, parts)):
+            tokens += int(parts[0]) * int(parts[1])
+    return tokens or None
+
+
+def _pressure(pages: Mapping[str, str]) -> Pressure:
+    return gauges(pages.get("/metrics", ""), _USAGE, "vllm:num_requests_waiting")
+
+
 VLLM = Dialect(
     name="vllm",
     shown="vLLM",
@@ -126,4 +164,7 @@ VLLM = Dialect(
     metrics="/metrics",
     tally=_tally,
     acceptance=_acceptance,
+    rooms=_rooms,
+    gauges=("/metrics",),
+    pressure=_pressure,
 )
