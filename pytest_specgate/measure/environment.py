@@ -130,6 +130,21 @@ RULES: tuple[Rule, ...] = (
         servers.other_traffic,
     ),
     Rule(
+        "prefix cache",
+        "tokens of prompts that either arm's server had cached already, as the servers tell it (kind openai)",
+        f"noted where the arms' shares differ by more than {servers.NOTABLE_HITS:.0%}; broken where one arm never hits "
+        f"and the other above {servers.LARGEST_HITS:.0%}",
+        "both shares",
+        servers.prefix_cache,
+    ),
+    Rule(
+        "preemptions",
+        "a server's counter of requests that it put back for want of cache (kind openai)",
+        "noted where there were any; never broken, for that is the server's capacity",
+        "how many, by arm",
+        servers.preemptions,
+    ),
+    Rule(
         "clock steps",
         "the monotonic clock, and the wall clock against it",
         f"noted where the one goes back or the other jumps by more than {machine.LARGEST_CLOCK_STEP:g} s; "

@@ -1,8 +1,14 @@
-"""A rule about servers: whether others used them while they were measured."""
+"""Rules about servers: whether others used them, and whether both arms' caches were alike, while they were measured."""
 
 from __future__ import annotations
 
 from pytest_specgate.measure.readings import Observed, Ruling
+from pytest_specgate.records import Arm, Trace
+from pytest_specgate.samples.serving import hit_rate
+
+#: Shares of the prompts' tokens: from the first on a difference between the arms is worth telling, and from the second
+#: on an arm that never hits beside one that does is another server than the one that is compared.
+NOTABLE_HITS, LARGEST_HITS = 0.05, 0.20
 
 
 def other_traffic(observed: Observed) -> Ruling:
@@ -18,3 +24,38 @@ def other_traffic(observed: Observed) -> Ruling:
     if not others:
         return Ruling(True, f"no request of others beside {beside}")
     return Ruling(False, f"{others} request{'s' if others != 1 else ''} of others beside {beside} (none is allowed)")
+
+
+def prefix_cache(observed: Observed) -> Ruling:
+    """How much of the prompts each arm's server had cached already: what it need not compute is no speed of its own."""
+    traces = _traces(observed)
+    if not any(trace.told for trace in traces[Arm.REFERENCE]):
+        return Ruling(True, "no server: prompts are computed each time")
+    rates = [hit_rate(traces[arm]) for arm in Arm]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < len(rates):
+        return Ruling(True, "cannot be told: a server does not tell which tokens of a prompt were cached")
+    low, high = sorted(known)
+    shares = ", ".join(f"{arm.value} {rate:.1%}" for arm, rate in zip(Arm, known))
+    detail = f"of the prompts' tokens were cached: {shares}"
+    if low == 0 and high > LARGEST_HITS:
+        return Ruling(False, f"{detail} (one arm never hits, the other above {LARGEST_HITS:.0%})")
+    return Ruling(True, detail, noted=high - low > NOTABLE_HITS)
+
+
+def preemptions(observed: Observed) -> Ruling:
+    """Requests that a server put back for want of cache: their times are those of a server beyond its capacity."""
+    traces = _traces(observed)
+    back = {arm: [one.told.preempted for one in traces[arm] if one.told is not None] for arm in Arm}
+    if not back[Arm.CANDIDATE]:
+        return Ruling(True, "no server: nothing is put back")
+    known = {arm: [one for one in counts if one is not None] for arm, counts in back.items()}
+    if not known[Arm.CANDIDATE]:
+        return Ruling(True, "cannot be told: the servers have no counter of it")
+    detail = ", ".join(f"{arm.value} {sum(known[arm])}" for arm in Arm if known[arm])
+    return Ruling(True, f"requests put back for want of cache: {detail}", noted=any(map(any, known.values())))
+
+
+def _traces(observed: Observed) -> dict[Arm, list[Trace]]:
+    pairs = observed.pairs
+    return {Arm.REFERENCE: [p.reference for p in pairs], Arm.CANDIDATE: [p.candidate for p in pairs]}

@@ -24,7 +24,7 @@ from pytest_specgate.report.advised import Advice, Wanted
 from pytest_specgate.report.since import Compared
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 7
+SCHEMA = 8
 _GIVE = "give a file that --specgate-report wrote"
 
 

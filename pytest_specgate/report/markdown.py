@@ -28,6 +28,7 @@ from pytest_specgate.report.phrases import (
     since,
     soft,
 )
+from pytest_specgate.report.served import room_for_requests
 
 MOST_BYTES = 65_000
 _MOST_IN_CELL = 300
@@ -208,6 +209,7 @@ def _arms_rows(view: CaseView) -> Iterator[str]:
 
 def _notes(report: Report, views: Sequence[CaseView]) -> Iterator[str]:
     yield from (f"- {said(warning)}" for warning in report.warnings)
+    yield from (f"- {said(room)}" for room in room_for_requests(views))
     for view in views:
         name = code(f"{view.engine}::{view.name}")
         if view.problem:

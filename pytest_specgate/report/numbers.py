@@ -14,6 +14,7 @@ from statistics import fmean
 from pytest_specgate.gates.parts import Units, units
 from pytest_specgate.metrics import METRICS, Unit
 from pytest_specgate.records import Arm, MemoryReading, Samples
+from pytest_specgate.report.served import quantities
 from pytest_specgate.samples.memory import SOURCES
 from pytest_specgate.stats import paired, quantiles
 from pytest_specgate.stats.grouped import Grouped
@@ -115,7 +116,7 @@ def median(samples: Samples, name: str) -> Estimate | None:
 
 
 def arms(samples: Samples, memory: dict[Arm, MemoryReading]) -> list[ArmsRow]:
-    """Rates and times as medians over requests, then memory peaks of each arm's own process."""
+    """Rates and times as medians over requests, memory peaks of each arm's own process, and what servers told."""
     rows = []
     for name in _TIMES:
         reference, candidate = median(samples, f"reference_{name}"), median(samples, name)
@@ -126,7 +127,14 @@ def arms(samples: Samples, memory: dict[Arm, MemoryReading]) -> list[ArmsRow]:
         one, other = (None if found is None else Estimate(found) for found in peaks)
         ratio = samples.scalars.get(f"{name}_ratio")
         rows.append(ArmsRow(label, Unit.BYTES, one, other, None if ratio is None else Estimate(ratio)))
-    return rows
+    return rows + [_told(*told) for told in quantities(samples, memory)]
+
+
+def _told(label: str, unit: Unit, values: Sequence[float | None]) -> ArmsRow:
+    reference, candidate = (None if value is None else Estimate(value) for value in values)
+    known = reference is not None and candidate is not None and reference.value > 0
+    ratio = Estimate(candidate.value / reference.value) if known and candidate and reference else None
+    return ArmsRow(label, unit, reference, candidate, ratio)
 
 
 def peak(reading: MemoryReading | None, name: str) -> int | None:

@@ -12,10 +12,11 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import TracebackType
 from typing import Any
 
-from tests.serving.script import Piece, Reply, Script, endless, reply
+from tests.serving.script import Piece, Reply, Script, endless, reply, words_of
 
 Page = tuple[int, str, str]
 
@@ -30,6 +31,14 @@ class Counters:
     drafted: int = 0
     accepted: int = 0
     accepted_at: list[int] = field(default_factory=list)
+    preempted: int = 0
+    prompts: list[list[str]] = field(default_factory=list)
+
+    def cached(self, words: list[str]) -> int:
+        """Words at the beginning that an earlier prompt began with too, all but the last at most; keeps the prompt."""
+        alike = [len(list(takewhile(lambda pair: pair[0] == pair[1], zip(words, old)))) for old in self.prompts]
+        self.prompts.append(words)
+        return min(max(alike, default=0), len(words) - 1)
 
     def add(self, made: Reply, k: int) -> None:
         """Count a finished answer."""
@@ -49,6 +58,7 @@ class Counters:
         """``/metrics`` in vLLM's form, the counts spread over ``labels`` engines."""
         lines = []
         families = {"request_success": self.requests, "generation_tokens": self.tokens}
+        families |= {"num_preemptions": self.preempted}
         if script.k:
             spec = {"num_drafts": self.drafts, "num_draft_tokens": self.drafted, "num_accepted_tokens": self.accepted}
             families |= {f"spec_decode_{name}": value for name, value in spec.items()}
@@ -62,7 +72,7 @@ class Counters:
         for position, value in enumerate(self.accepted_at if script.k else ()):
             label = f'{{engine="0",model_name="smol",position="{position}"}}'
             lines.append(f"vllm:spec_decode_num_accepted_tokens_per_pos_total{label} {value}.0")
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, script.gauges]) + "\n"
 
 
 class FakeServer:
@@ -189,7 +199,7 @@ class FakeServer:
         if script.endless:
             for piece in endless(script):
                 await _write(writer, piece, script)
-        made = reply(script, body)
+        made = reply(script, body, self.counters.cached(words_of(body)) if script.caches else None)
         for number, piece in enumerate(made.pieces):
             if number == script.drop_after:
                 writer.transport.abort()
@@ -202,6 +212,7 @@ class FakeServer:
             if number == script.error_after:
                 break
         self.counters.add(made, script.k)
+        self.counters.preempted += script.preempts
         self.after_reply()
         writer.write(b"0\r\n\r\n")
         await writer.drain()

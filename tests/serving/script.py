@@ -26,6 +26,9 @@ class Script:
     requests where that is not 0), ``content_type``, ``drop_after`` chunks (the connection breaks), ``hang_after``
     chunks (silence), ``endless`` (tokens for ever), ``error_after`` chunks (an error event), ``split`` (bytes a write),
     ``comments`` (keep-alive lines before each chunk).
+
+    ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
+    prompt is as many tokens as it has words, and what it begins with like an earlier one is cached.
     """
 
     tokens: int = 13
@@ -56,6 +59,9 @@ class Script:
     counters: bool = True
     labels: int = 1
     version: str = "0.32.0"
+    gauges: str = ""
+    preempts: int = 0
+    caches: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -77,8 +83,13 @@ class Reply:
     tokens: int
 
 
-def reply(script: Script, body: Mapping[str, Any]) -> Reply:
-    """The answer to a request's body."""
+def words_of(body: Mapping[str, Any]) -> list[str]:
+    """The prompt's words, all messages in a row."""
+    return " ".join([body.get("prompt", ""), *(m["content"] for m in body.get("messages", ()))]).split()
+
+
+def reply(script: Script, body: Mapping[str, Any], cached: int | None = None) -> Reply:
+    """The answer to a request's body; ``cached`` are tokens of its prompt, where the server caches."""
     said, finish = _said(script, body)
     sizes = list(_sizes(script, len(said)))
     chat = "messages" in body
@@ -96,7 +107,10 @@ def reply(script: Script, body: Mapping[str, Any]) -> Reply:
         ids = tuple(token for token, _ in tokens)
         pieces.append(_piece(script, after, {key: text}, chat, ids, done, last))
     if script.usage != "none":
-        pieces.append(_piece_of(0.0, {**_envelope(script), "choices": [], **_usage(total), **_metrics(script, sizes)}))
+        usage = _usage(total)
+        if cached is not None:
+            usage["usage"] |= {"prompt_tokens": len(words_of(body)), "prompt_tokens_details": {"cached_tokens": cached}}
+        pieces.append(_piece_of(0.0, {**_envelope(script), "choices": [], **usage, **_metrics(script, sizes)}))
     if script.done:
         pieces.append(Piece(0.0, b"data: [DONE]\n\n"))
     return Reply(tuple(pieces), tuple(sizes[1:]), total)

@@ -1,6 +1,7 @@
 """The fake server as a program of its own, for suites that start their servers: ``started.py PORT SCRIPT``.
 
-``SCRIPT`` is JSON: the fields of :class:`tests.serving.script.Script`, and ``die_after`` requests it kills itself.
+``SCRIPT`` is JSON: the fields of :class:`tests.serving.script.Script`; ``die_after`` requests it kills itself, and it
+says ``log`` first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tests.serving.script import Script
 
 def main(port: int, script: dict[str, object]) -> None:
     """Answer until killed."""
-    die_after = script.pop("die_after", None)
+    die_after, log = script.pop("die_after", None), script.pop("log", "")
+    os.write(2, str(log).encode())
     with FakeServer(Script(**script), port=port) as server:  # type: ignore[arg-type]
         server.pages["/health"] = (200, "text/plain", "fine")
 

@@ -76,7 +76,7 @@ def test_vllms_gauges() -> None:
     assert pressure("vllm", {"/metrics": ""}) == Pressure()
 
 
-# --- SGLang: lines of srt/model_executor/model_runner.py and srt/mem_cache/memory_pool.py ------------------------------
+# --- SGLang: lines of srt/model_executor/model_runner.py and srt/mem_cache/memory_pool.py ----------------------
 
 LOAD = "[2026-11-30 15:00:09{rank}] Load weight end. elapsed=2.00 s, type=X, avail mem=80.84 GB, mem usage={gb} GB.\n"
 SPLIT = "[2026-11-30 15:00:10{rank}] KV Cache is allocated. #tokens: {n}, K size: {gb} GB, V size: {gb} GB\n"

@@ -11,6 +11,7 @@ from pytest_specgate.report.html.markup import EMPTY, Markup, joined, tag
 from pytest_specgate.report.html.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Scale
 from pytest_specgate.report.numbers import Estimate, text
 from pytest_specgate.report.outline import CaseView
+from pytest_specgate.report.served import room_for_requests
 from pytest_specgate.units import format_value
 
 _HEIGHT = 170
@@ -24,7 +25,8 @@ def by_concurrency(views: Sequence[CaseView]) -> Markup:
         if view.series is not None and view.samples is not None:
             groups.setdefault(view.series[0], []).append((view.series[1], view))
     pictures = [_pictures(name, sorted(group, key=lambda one: one[0])) for name, group in groups.items() if group[1:]]
-    return tag("div", *pictures, class_="figures") if pictures else EMPTY
+    rooms = [tag("p", f"{room}.", class_="note") for room in room_for_requests(views)]
+    return joined([tag("div", *pictures, class_="figures"), *rooms]) if pictures else EMPTY
 
 
 def _pictures(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
