@@ -34,7 +34,7 @@ CAPACITY = frozenset({"max_batch", "max_batch_ratio"})
 
 
 def measure_memory(
-    context: EngineContext, case: Case, measure: MeasureSpec, running: Engine | None = None
+    context: EngineContext, case: Case, measure: MeasureSpec, running: Engine | Watches | None = None
 ) -> dict[Arm, MemoryReading]:
     """Peak memory of each arm on the case's longest prompts; ``running`` is the engine that measured the case.
 

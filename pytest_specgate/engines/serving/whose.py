@@ -70,8 +70,8 @@ def listening(url: str) -> Whose | Unseen:
         open_ones = psutil.net_connections("tcp")
     except (psutil.Error, OSError):
         return Unseen("the system does not tell who listens at its port", _NAME_IT)
-    at_port = [one.pid for one in open_ones if one.status == psutil.CONN_LISTEN and one.laddr.port == port]
-    known = [pid for pid in at_port if pid]
+    waiting = [one for one in open_ones if one.status == psutil.CONN_LISTEN]
+    known = [one.pid for one in waiting if one.pid and getattr(one.laddr, "port", None) == port]
     if not known:
         return Unseen("the system does not tell who listens at its port", _NAME_IT)
     return Whose(min(known), counts=True, sure=False)
