@@ -54,6 +54,18 @@ class Chooser:
                 probabilities[slot] = torch.zeros_like(probabilities[slot]).scatter_(-1, sure, 1.0)
         return probabilities
 
+    def logs(self, scores: Tensor, drafted: Tensor, tokens: Tensor) -> list[list[float]]:
+        """Log-probabilities of ``tokens [rows, width]`` where any row's job asks for them, else an empty list a row.
+
+        They are those of the shaped scores, whether a token was drawn from them or is their best.
+        """
+        if not any(row.job.logprobs for row in self._rows):
+            return [[] for _ in self._rows]
+        shaped = self.shaped(scores, drafted)
+        wide = shaped.float() if shaped.dtype.itemsize < 4 else shaped
+        found: list[list[float]] = wide.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0].tolist()
+        return found
+
     def uniforms(self, width: int, purpose: Purpose, ahead: int = 0) -> Tensor:
         """Random numbers for the next ``width`` positions of every row, ``ahead`` of them skipped."""
         steps = torch.arange(ahead, ahead + width, device=self._next.device)

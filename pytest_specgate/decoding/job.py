@@ -20,7 +20,8 @@ class Job:
 
     ``processors`` reshape the scores before a token is chosen, at every position of a block; ``greedy`` takes the best
     of what they leave, else it is drawn with random numbers that depend on ``seed`` and position alone: never on what
-    else runs, nor on how the tokens fall into rounds.
+    else runs, nor on how the tokens fall into rounds. ``logprobs`` asks what the target gives each token, in
+    logarithms of its chances under the processed scores. Once ``cancel_after`` tokens are made nobody waits for more.
     """
 
     prompt: tuple[int, ...]
@@ -29,6 +30,8 @@ class Job:
     greedy: bool = True
     processors: tuple[Processor, ...] = ()
     seed: int = 0
+    logprobs: bool = False
+    cancel_after: int | None = None
 
     def __post_init__(self) -> None:
         if not self.prompt or self.max_tokens < 1:
@@ -49,6 +52,7 @@ class Row:
     chunks: list[Chunk] = field(default_factory=list)
     finish: str = ""
     totals: Totals | None = None
+    logs: list[float] = field(default_factory=list)
 
     @property
     def output(self) -> list[int]:
@@ -60,10 +64,17 @@ class Row:
         """How many tokens may still be made."""
         return len(self.job.prompt) + self.job.max_tokens - len(self.tokens)
 
-    def take(self, block: Sequence[int], now_ns: int) -> int:
+    @property
+    def deserted(self) -> bool:
+        """Whether the caller has gone, and only the round that is under way remains to be thrown away."""
+        after = self.job.cancel_after
+        return after is not None and len(self.output) >= after
+
+    def take(self, block: Sequence[int], now_ns: int, logs: Sequence[float] = ()) -> int:
         """Append a verified block as far as the stop rule lets it; return how many tokens that was."""
         kept, self.finish = self.job.stop.cut(self.output, block, self.left)
         self.tokens.extend(block[:kept])
+        self.logs.extend(logs[:kept])
         self.chunks.append(Chunk(now_ns, kept))
         return kept
 
@@ -72,8 +83,9 @@ class Row:
 class Generation:
     """What a job became. The first token comes from the prompt's own forward, the others from ``rounds``.
 
-    ``finish`` is ``eos``, ``stop`` or ``length``; ``submit_ns`` is when the run began, for all jobs alike. ``spent`` is
-    what the loop did from then to the last token.
+    ``finish`` is ``eos``, ``stop``, ``length`` or ``cancelled``; ``submit_ns`` is when the run began, for all jobs
+    alike. ``spent`` is what the loop did from then to the last token; ``logprobs`` has one entry a token where the job
+    asks.
     """
 
     tokens: tuple[int, ...]
@@ -82,3 +94,4 @@ class Generation:
     chunks: tuple[Chunk, ...]
     rounds: tuple[Round, ...]
     spent: Totals
+    logprobs: tuple[float, ...] | None = None

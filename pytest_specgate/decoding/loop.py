@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft, nothing
 from pytest_specgate.decoding.job import Generation, Job, Row
 from pytest_specgate.decoding.meter import Meter, Totals
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import Refusal
 from pytest_specgate.decoding.scheduler import Scheduler
-from pytest_specgate.decoding.verifier import ExactVerifier, Verifier
+from pytest_specgate.decoding.verifier import ExactVerifier, Judgement, Verifier
 from pytest_specgate.records import Round
 
+#: A row's verified tokens, and their log-probabilities if they are asked for.
+_Block = tuple[Sequence[int], Sequence[float]]
 #: Cache slots are made for texts of a multiple of so many tokens, so that texts of like length share them.
 STEP = 64
 
@@ -87,9 +91,10 @@ class Decoder:
 
     def _enter(self, row: Row, slot: int) -> None:
         scores = self.target.prefill(row.job.prompt, slot)
-        verdict = self._verifier.judge(scores, nothing(1, scores.device), [row])
+        draft = nothing(1, scores.device)
+        verdict = self._verifier.judge(scores, draft, [row])
         _, blocks = verdict.on_host()
-        row.take(blocks[0], self.meter.lap("prefill"))
+        row.take(blocks[0], self.meter.lap("prefill"), self._logs(scores, draft, verdict, [row])[0])
         if row.finish:
             row.totals = self.meter.totals()
         else:
@@ -104,16 +109,25 @@ class Decoder:
         block = torch.cat((last, draft.tokens), dim=1) if draft.width else last
         scores = self.target.forward(block, Span(tuple(len(row.tokens) - 1 for row in rows), 1 + draft.width))
         self.meter.lap("verify")
-        accepted, blocks = self._verifier.judge(scores, draft, rows).on_host()
+        verdict = self._verifier.judge(scores, draft, rows)
+        accepted, blocks = verdict.on_host()
+        logs = self._logs(scores, draft, verdict, rows)
         now = self.meter.lap("sample")
         self.meter.count(draft.counts, accepted)
         self.drafter.settle(accepted)
-        self._keep(rows, draft, blocks, now)
+        self._keep(rows, draft, list(zip(blocks, logs)), now)
         self.meter.lap("host")
 
-    def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[Sequence[int]], now_ns: int) -> None:
-        for row, drafted, block in zip(rows, draft.counts, blocks):
-            kept = row.take(block, now_ns)
+    def _logs(self, scores: Tensor, draft: Draft, verdict: Judgement, rows: Sequence[Row]) -> list[list[float]]:
+        """Log-probabilities of each row's block under the target, where they are asked for."""
+        return Chooser(rows, scores.device).logs(scores, draft.tokens, verdict.tokens)
+
+    def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[_Block], now_ns: int) -> None:
+        for row, drafted, (block, logs) in zip(rows, draft.counts, blocks):
+            if row.deserted:
+                row.finish, row.totals = "cancelled", self.meter.totals()
+                continue
+            kept = row.take(block, now_ns, logs)
             # Where the text ends inside the block, what was kept of the draft is what stands in the output.
             accepted = min(kept, len(block) - 1)
             tested = min(accepted + (kept > accepted), drafted)
@@ -130,4 +144,5 @@ class Decoder:
 def _generation(row: Row, submit_ns: int, before: Totals) -> Generation:
     assert row.totals is not None  # noqa: S101 - a row is done when it has finished
     rounds, spent = tuple(row.rounds), row.totals.since(before)
-    return Generation(tuple(row.output), row.finish, submit_ns, tuple(row.chunks), rounds, spent)
+    logs = tuple(row.logs) if row.job.logprobs else None
+    return Generation(tuple(row.output), row.finish, submit_ns, tuple(row.chunks), rounds, spent, logs)

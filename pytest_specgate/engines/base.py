@@ -55,7 +55,7 @@ class Engine(Protocol):
         """Raise EngineError if this engine cannot run such a case, before anything is timed."""
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """Run all requests at once, as many as the case's concurrency: one trace each, in order.
+        """Run all requests at once, as many as the case's concurrency: one trace each, in order, n for one with ``n``.
 
         Raises EngineError, OutOfMemory; after either the engine can still be used.
         """
@@ -155,11 +155,15 @@ class Tokenized(Protocol):
         """Return the text of ids, special tokens left out."""
 
 
-def seed_of(request: Request) -> int:
-    """The seed of a request's random numbers, made its own by the prompt's name; new each time where none is given."""
+def seed_of(request: Request, choice: int = 0) -> int:
+    """The seed of an answer's random numbers, made its own by the prompt's name and, of several answers, its place.
+
+    It is new each time where none is given.
+    """
     if request.sampling.seed is None:
         return secrets.randbits(32)
-    return zlib.crc32(f"{request.sampling.seed}:{request.prompt}".encode())
+    of_several = f":{choice}" if choice else ""
+    return zlib.crc32(f"{request.sampling.seed}:{request.prompt}{of_several}".encode())
 
 
 @dataclass(frozen=True, slots=True)

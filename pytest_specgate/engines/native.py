@@ -22,9 +22,11 @@ from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
 
 if TYPE_CHECKING:
+    from pytest_specgate.decoding.job import Job
     from pytest_specgate.decoding.loop import Decoder
     from pytest_specgate.decoding.network import Network
     from pytest_specgate.engines.hf.loading import Loaded
+    from pytest_specgate.engines.hf.shaping import Speaker
 
 _log = logging.getLogger("pytest_specgate")
 
@@ -36,6 +38,7 @@ class NativeEngine:
         {
             *(Capability.ROUNDS, Capability.BATCH, Capability.SEEDS),
             *(Capability.STREAMING, Capability.LOGITS, Capability.TOKENS),
+            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL),
         }
     )
 
@@ -119,17 +122,17 @@ class NativeEngine:
     # --- work --------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """Return one trace per request, all run side by side. Raises EngineError, OutOfMemory."""
+        """Return one trace per request and answer, all run side by side. Raises EngineError, OutOfMemory."""
         from pytest_specgate.engines.hf.failures import translated
-        from pytest_specgate.engines.hf.jobs import job, spent, trace
+        from pytest_specgate.engines.hf.jobs import spent, trace
         from pytest_specgate.engines.hf.shaping import Speaker
 
         target = self._started()
         if arm not in self._decoders:
             raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
         decoder = self._decoders[arm]
-        speaker = Speaker(self._name, target)
-        jobs = [job(request, self._encode(request, target), speaker) for request in requests]
+        asked = [pair for request in requests for pair in self._jobs(request, Speaker(self._name, target))]
+        jobs = [job for _, job in asked]
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
                 made = decoder.run(jobs, len(jobs))
@@ -137,7 +140,7 @@ class NativeEngine:
                 decoder.forget()
                 raise
         self._warn_of_refused()
-        traces = [trace(*each, arm, target) for each in zip(requests, jobs, made)]
+        traces = [trace(*pair, each, arm, target) for pair, each in zip(asked, made)]
         held = decoder.bytes_per_token()
         return [
             replace(one, spent=spent(each.spent, one.prompt_tokens + one.output_tokens, held))
@@ -149,6 +152,13 @@ class NativeEngine:
             if network.recordings is not None and (why := network.recordings.refused) and why not in self._told:
                 self._told.add(why)
                 _log.warning("%s: graphs are not used: %s; forwards run as they would without", self._name, why)
+
+    def _jobs(self, request: Request, speaker: Speaker) -> list[tuple[Request, Job]]:
+        """A job for each answer."""
+        from pytest_specgate.engines.hf.jobs import job
+
+        prompt = self._encode(request, speaker.target)
+        return [(request, job(request, prompt, speaker, choice)) for choice in range(request.n)]
 
     def refuse(self, requests: Sequence[Request]) -> None:
         """Raise EngineError for a request that exceeds the window."""

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.records import Arm, Probe, Reply, Request, Sweep, Trace
+from pytest_specgate.samples.draws import QUOTED
 from pytest_specgate.samples.output import accounting_problems
+
+#: A log-probability may be off by so much: 32 bits move it by a hundredth of the first.
+QUOTED_FINE = 0.01
+#: A logarithm of a chance of one, as rounding leaves it.
+_ABOVE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,12 @@ class _Answers:
             if probe.may_refuse:
                 what = f"refused ({refused.refusal}) what the other arm answers"
                 yield Broken(probe.name, refused.arm, what)
-        if not probe.request.sampling.greedy or one.trace is None or other.trace is None:
+        if one.trace is None or other.trace is None:
+            return
+        if probe.request.logprobs and other.logs is None:
+            told = self._told_otherwise(one.trace, other.trace)
+            yield from (Broken(probe.name, Arm.CANDIDATE, what) for what in told)
+        if not probe.request.sampling.greedy:
             return
         if what := self._apart(other, _said(one.trace), f"the reference arm's: {probe.looks_for}"):
             yield Broken(probe.name, Arm.CANDIDATE, what)
@@ -75,7 +86,7 @@ class _Answers:
         one, other = (self._replies.get((probe.name, arm)) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
         if one is None or other is None or one.trace is None or other.trace is None:
             return ""
-        same = _said(one.trace) == _said(other.trace)
+        same = _as_far(probe, _said(one.trace), _said(other.trace))
         if not probe.request.sampling.greedy or same or self._apart(other, _said(one.trace), ""):
             return ""
         return "rounding" if self._legitimate(other) else "untold"
@@ -93,6 +104,8 @@ class _Answers:
             yield problems[0]
             return
         yield from _said_wrongly(probe, trace)
+        yield from _left_wrongly(probe, trace)
+        yield from self._quoted_wrongly(probe, reply, trace)
         yield from self._not_the_choice(reply)
         if probe.expected is not None:
             yield from self._other_than(reply, probe.expected, probe)
@@ -125,6 +138,8 @@ class _Answers:
         """How an answer differs from these ids (or letters) beyond what rounding can do; empty if it does not."""
         assert reply.trace is not None  # noqa: S101 - asked of answers alone
         own = _said(reply.trace)
+        if self._probes[reply.probe].request.cancel_after is not None:
+            own, ids = own[: len(ids)], ids[: len(own)]
         common = next((at for at, (a, b) in enumerate(zip(own, ids)) if a != b), min(len(own), len(ids)))
         if own == ids:
             return ""
@@ -133,6 +148,32 @@ class _Answers:
         if self._legitimate(reply) or not self._decides(self._probes[reply.probe]):
             return ""
         return f"another token from output token {common + 1} on: {than}"
+
+    def _quoted_wrongly(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[str]:
+        """Log-probabilities that were asked for and are missing, or not the target's own."""
+        if not probe.request.logprobs:
+            return
+        if trace.logprobs is None:
+            yield "tells no log-probabilities, which the request asks for"
+        elif any(told > _ABOVE for told in trace.logprobs):
+            yield f"tells a log-probability of {max(trace.logprobs):.3g}, a chance above 1"
+        elif reply.logs is not None:
+            yield from self._first_off(trace.logprobs, reply.logs, "the target gives it")
+
+    def _told_otherwise(self, reference: Trace, candidate: Trace) -> Iterator[str]:
+        """Where nobody can say what is right: log-probabilities that the arms tell of the same beginning."""
+        pairs = zip(_said(reference), _said(candidate))
+        common = next((at for at, (a, b) in enumerate(pairs) if a != b), reference.output_tokens)
+        told, held = candidate.logprobs or (), reference.logprobs or ()
+        if candidate.token_ids or candidate.text == reference.text:
+            yield from self._first_off(told[:common], held[:common], "the reference arm tells")
+
+    def _first_off(self, told: Sequence[float], held: Sequence[float], who: str) -> Iterator[str]:
+        most = QUOTED_FINE if self._measure.fine else QUOTED
+        for at, (one, other) in enumerate(zip(told, held), start=1):
+            if not abs(one - other) <= most:
+                yield f"output token {at} is told with a log-probability of {one:.3g}, {who} {other:.3g}"
+                return
 
     def _legitimate(self, reply: Reply) -> bool:
         """Whether the target would have said every token itself, within its noise."""
@@ -152,6 +193,25 @@ class _Answers:
 def _said(trace: Trace) -> Sequence[object]:
     """The answer's ids, or its letters where a server tells no ids."""
     return trace.token_ids or trace.text
+
+
+def _as_far(probe: Probe, one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether two answers are the same, as far as both go where a caller left."""
+    if probe.request.cancel_after is None:
+        return one == other
+    return one[: len(other)] == other[: len(one)]
+
+
+def _left_wrongly(probe: Probe, trace: Trace) -> Iterator[str]:
+    """An answer that goes on though its caller left, or that ends before."""
+    after, count = probe.request.cancel_after, trace.output_tokens
+    if after is None:
+        if trace.finish == "cancelled":
+            yield f"is cancelled after {count} tokens, though nobody left"
+    elif trace.finish != "cancelled" and count >= probe.request.max_tokens:
+        yield f"goes on to its budget of {count} tokens, though its caller left after {after}"
+    elif trace.finish == "cancelled" and count < after:
+        yield f"is cut after {count} tokens, before its caller left after {after}"
 
 
 def _said_wrongly(probe: Probe, trace: Trace) -> Iterator[str]:

@@ -77,6 +77,9 @@ def shown(probe: Probe) -> str:
     ]
     parts += [f"{name}={value!r}" for name in ("stop", "stop_ids") if (value := getattr(request, name))]
     parts += ["ignore_eos=True"] if request.ignore_eos else []
+    parts += [f"n={request.n}"] if request.n > 1 else []
+    parts += ["logprobs=True"] if request.logprobs else []
+    parts += [f"cancelled after {request.cancel_after}"] if request.cancel_after is not None else []
     if request.token_ids is not None:
         begin = ", ".join(map(str, request.token_ids[:_PROMPT_SHOWN]))
         more = ", ..." if len(request.token_ids) > _PROMPT_SHOWN else ""

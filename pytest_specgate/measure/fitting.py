@@ -16,11 +16,15 @@ from pytest_specgate.engines.base import ChanceScorer, Engine
 from pytest_specgate.errors import EngineError, SpecgateError
 from pytest_specgate.measure.texts import declared, requests_of
 from pytest_specgate.metrics import Family
-from pytest_specgate.records import Capability, Measurement, Pair
+from pytest_specgate.records import Capability, Measurement, Pair, Request
 from pytest_specgate.suite.cases import Case
 
 #: Sums of many chances in float32 may miss one by so much.
 _SLACK = 1e-4
+#: A number whose logarithm can be written down.
+LEAST_CHANCE = 1e-300
+#: A request and the ids of an answer to it.
+Asked = tuple[Request, tuple[int, ...]]
 _Key = tuple[str, tuple[int, ...]]
 
 
@@ -64,6 +68,18 @@ class FitPass:
         found = scorer.chances([asked[prompt] for prompt, _ in new], [ids for _, ids in new])
         _refuse_misfit(self.case.engine, new, found)
         self._scored.update(zip(new, found))
+
+
+def log_chances(scorer: ChanceScorer, name: str, asked: Sequence[Asked]) -> list[tuple[float, ...]]:
+    """The target's log-probabilities of each text's tokens as answer to its request, checked. Raises EngineError.
+
+    ``name`` is the engine's. What is impossible has the logarithm of :data:`LEAST_CHANCE`.
+    """
+    if not asked:
+        return []
+    found = scorer.chances([request for request, _ in asked], [ids for _, ids in asked])
+    _refuse_misfit(name, [(request.prompt, ids) for request, ids in asked], found)
+    return [tuple(math.log(max(chance, LEAST_CHANCE)) for chance in one.chance) for one in found]
 
 
 def _keys(pairs: Sequence[Pair]) -> list[_Key]:

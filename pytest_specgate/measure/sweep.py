@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from pytest_specgate.engines.base import Engine, Scorer, Tokenized
+from pytest_specgate.engines.base import ChanceScorer, Engine, Scorer, Tokenized
 from pytest_specgate.errors import OutOfMemory, SpecgateError, Unsupported
 from pytest_specgate.identities import trace_problems
-from pytest_specgate.measure.probes import COMPANY, TEXT, Ground, Said, first, not_asked, then
+from pytest_specgate.measure.fitting import log_chances
+from pytest_specgate.measure.probes import Ground, Said, first, not_asked, then
+from pytest_specgate.measure.probes.ground import COMPANY, TEXT
 from pytest_specgate.measure.run import unmeasured
 from pytest_specgate.measure.scoring import Asked, control_for, scores_of
 from pytest_specgate.records import (
@@ -49,7 +51,7 @@ def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> M
     replies, control = asking.replies, None
     if isinstance(engine, Scorer) and Capability.LOGITS in engine.capabilities and measured.pairs:
         progress(f"{case.id}: scoring the answers")
-        replies = _scored(engine, case.engine, asking)
+        replies = _with_logs(engine, case.engine, asking, _scored(engine, case.engine, asking))
         control = control_for(engine, case, _plain(asking), measured, progress)
     left_out = (*not_asked(ground), *dict.fromkeys(asking.left_out))
     seconds = time.monotonic() - started
@@ -87,7 +89,7 @@ class _Asking:
 
     def _one_call(self, probes: Sequence[Probe], arm: Arm) -> list[Reply]:
         try:
-            traces = self.engine.generate([probe.request for probe in probes], arm)
+            traces = self.engine.generate(list(_requests(probes)), arm)
         except Unsupported as error:
             self.left_out.append(error.what)
             return []
@@ -99,7 +101,7 @@ class _Asking:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             return [Reply(probe.name, arm, None, said, crashed=True) for probe in probes]
         if len(traces) != len(probes):
-            said = f"{len(traces)} answers to {len(probes)} requests"
+            said = f"{len(traces)} answers where {len(probes)} were asked for"
             return [Reply(probe.name, arm, None, said, crashed=True) for probe in probes]
         return [Reply(probe.name, arm, trace) for probe, trace in zip(probes, traces)]
 
@@ -110,6 +112,16 @@ class _Asking:
             for reply in self.replies
             if reply.arm is arm and reply.trace is not None and not trace_problems(reply.trace)
         }
+
+
+def _requests(probes: Sequence[Probe]) -> Iterator[Request]:
+    """What is sent: a request for several answers once for all of its probes."""
+    left = 0
+    for probe in probes:
+        if not left:
+            yield probe.request
+            left = probe.request.n
+        left -= 1
 
 
 def _ground(engine: Engine) -> Ground:
@@ -195,6 +207,17 @@ def _scored(engine: Scorer, name: str, asking: _Asking) -> list[Reply]:
         replace(reply, regrets=regrets[asked[number]]) if number in asked else reply
         for number, reply in enumerate(asking.replies)
     ]
+
+
+def _with_logs(engine: Engine, name: str, asking: _Asking, replies: Sequence[Reply]) -> list[Reply]:
+    """Replies with the target's log-probabilities, where the engine was asked for them and can be checked."""
+    if not isinstance(engine, ChanceScorer):
+        return list(replies)
+    requests = {probe.name: probe.request for probe in asking.probes if probe.request.logprobs}
+    chosen = [number for number, reply in enumerate(replies) if reply.probe in requests and _ids(reply)]
+    asked = [(requests[replies[number].probe], _ids(replies[number])) for number in chosen]
+    logs = dict(zip(chosen, log_chances(engine, name, asked)))
+    return [replace(reply, logs=logs.get(number)) for number, reply in enumerate(replies)]
 
 
 def _ids(reply: Reply) -> tuple[int, ...]:

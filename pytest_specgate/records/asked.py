@@ -23,6 +23,9 @@ class Capability(str, Enum):
     STREAMING = "streaming"
     TOKENS = "tokens"
     ARRIVALS = "arrivals"
+    CHOICES = "choices"
+    LOGPROBS = "logprobs"
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,12 @@ class Request:
     ``token_ids`` are the whole prompt, in place of messages (:attr:`Capability.TOKENS`). ``stop_ids`` end the text as
     its end-of-text tokens do, and stay in force under ``ignore_eos``. ``after`` is when it comes, in seconds from the
     call that hands it over (:attr:`Capability.ARRIVALS`; else it is 0).
+
+    ``n`` answers are asked for (:attr:`Capability.CHOICES`; else it is 1), each drawn anew and returned as a trace of
+    its own, one after the other in this request's place. ``logprobs`` asks for :attr:`Trace.logprobs`
+    (:attr:`Capability.LOGPROBS`). Once ``cancel_after`` tokens have reached the caller it goes away, while the next
+    round is under way: what that makes reaches nobody, and the trace's ``finish`` is ``cancelled``
+    (:attr:`Capability.CANCEL`).
     """
 
     prompt: str
@@ -93,6 +102,9 @@ class Request:
     token_ids: tuple[int, ...] | None = None
     stop_ids: tuple[int, ...] = ()
     after: float = 0.0
+    n: int = 1
+    logprobs: bool = False
+    cancel_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ class Probe:
     ``looks_for`` says what a person would call broken. ``expected`` are the output's ids where the target's own text
     tells them; ``same_as`` names the probe whose answer this one repeats, ``unlike`` those of which at least one must
     differ. Tokens of ``never`` may not stand among the first ``until``; ``always`` is every token. Probes of one
-    ``company`` run in one call. ``may_refuse`` is what an engine may decline instead of answering.
+    ``company`` run in one call. A request for n answers has n probes in a row, one for each. ``may_refuse`` is what an
+    engine may decline instead of answering.
     """
 
     name: str
@@ -50,7 +51,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one arm made of a probe: a trace, or why there is none. ``regrets`` is None where nothing was scored."""
+    """What one arm made of a probe: a trace, or why there is none.
+
+    ``regrets`` are logits below the target's choice, ``logs`` the target's own log-probabilities of the tokens; None
+    where they were not scored.
+    """
 
     probe: str
     arm: Arm
@@ -58,6 +63,7 @@ class Reply:
     refusal: str = ""
     crashed: bool = False
     regrets: tuple[float, ...] | None = None
+    logs: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,10 +99,10 @@ class Trace:
 
     ``rounds`` is None when the engine cannot tell rounds, and for a plain arm. ``prefill_tokens`` is the number of
     output tokens (0 or 1) that the prefill forward itself emitted. ``usage_tokens`` is the engine's own count of output
-    tokens. ``finish`` is ``eos``, ``stop`` or ``length``. ``token_ids`` is empty where a server tells none; what it
-    told instead stands in ``told``. ``spent`` is None where the engine does not look inside. ``logprobs`` are what the
-    engine says of its tokens: natural logs of their chances under the target, shaped as the request asks; None where it
-    does not say.
+    tokens. ``finish`` is ``eos``, ``stop``, ``length`` or ``cancelled``. ``token_ids`` is empty where a server tells
+    none; what it told instead stands in ``told``. ``spent`` is None where the engine does not look inside. ``logprobs``
+    are what the engine says of its tokens: natural logs of their chances under the target, shaped as the request asks,
+    of a greedy request as if drawn at temperature 1; None where it does not say.
     """
 
     prompt: str

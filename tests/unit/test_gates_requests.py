@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +159,76 @@ def test_both_arms_that_ignore_a_parameter_alike_are_both_broken() -> None:
     ]
 
 
+LEAVING = replace(probe(), request=replace(probe().request, cancel_after=2), expected=(65, 66, 67, 68, 69))
+
+
+def left(arm: Arm, *ids: int) -> Trace:
+    return answer(arm, ids, finish="cancelled", max_tokens=5)
+
+
+def test_an_answer_whose_caller_left_is_held_to_what_it_came_to() -> None:
+    early, late = left(Arm.REFERENCE, 65, 66), left(Arm.CANDIDATE, 65, 66, 67)
+    assert told(sweep(LEAVING, early, late)) == []
+    assert parted(sweep(LEAVING, early, late), FINE) == ((), ())
+    hidden = replace(sweep(LEAVING, early, left(Arm.CANDIDATE, 65, 66, 70)))
+    hidden = replace(hidden, replies=tuple(replace(reply, regrets=None) for reply in hidden.replies))
+    assert told(hidden, Measure(1e-3, True)) == ["x candidate: another token from output token 3 on: what is wrong"]
+    goes_on = answer(Arm.CANDIDATE, (65, 66, 67, 68, 69))
+    assert told(sweep(LEAVING, early, goes_on)) == [
+        "x candidate: goes on to its budget of 5 tokens, though its caller left after 2"
+    ]
+    assert told(sweep(LEAVING, early, left(Arm.CANDIDATE, 65))) == [
+        "x candidate: is cut after 1 tokens, before its caller left after 2"
+    ]
+    stays = probe()
+    assert told(sweep(stays, (65, 66), left(Arm.CANDIDATE, 65, 66))) == [
+        "x candidate: is cancelled after 2 tokens, though nobody left"
+    ]
+
+
+QUOTING = replace(probe(), request=replace(probe().request, logprobs=True))
+
+
+def quoting(arm: Arm, logs: tuple[float, ...] | None, own: tuple[float, ...] | None) -> Reply:
+    return Reply("x", arm, replace(answer(arm, (65, 66)), logprobs=logs), regrets=(0.0, 0.0), logs=own)
+
+
+@pytest.mark.parametrize(
+    ("logs", "own", "measure", "said"),
+    [
+        ((-1.0, -2.0), (-1.0, -2.005), FINE, ""),
+        ((-1.0, -2.3), (-1.0, -2.0), COARSE, ""),
+        (None, (-1.0, -2.0), FINE, "tells no log-probabilities, which the request asks for"),
+        ((-1.0, 0.2), (-1.0, -2.0), FINE, "tells a log-probability of 0.2, a chance above 1"),
+        (
+            (-1.0, -2.3),
+            (-1.0, -2.0),
+            FINE,
+            "output token 2 is told with a log-probability of -2.3, the target gives it -2",
+        ),
+        (
+            (0.0, -2.0),
+            None,
+            COARSE,
+            "output token 1 is told with a log-probability of 0, the reference arm tells -1",
+        ),
+        (
+            (-1.0, math.nan),
+            None,
+            COARSE,
+            "output token 2 is told with a log-probability of nan, the reference arm tells -2",
+        ),
+        ((-1.0,), (-1.0, -2.0), FINE, "log-probabilities of 1 tokens, the output has 2"),
+    ],
+)
+def test_log_probabilities_are_the_targets(
+    logs: tuple[float, ...] | None, own: tuple[float, ...] | None, measure: Measure, said: str
+) -> None:
+    right = quoting(Arm.REFERENCE, (-1.0, -2.0), own)
+    made = sweep(QUOTING, right, quoting(Arm.CANDIDATE, logs, own))
+    assert told(made, measure) == ([f"x candidate: {said}"] if said else [])
+
+
 def test_where_nothing_is_scored_only_exact_dtypes_decide() -> None:
     made = sweep(probe(), scored(Arm.REFERENCE, (65, 66)), scored(Arm.CANDIDATE, (65, 70)))
     made = replace(made, replies=tuple(replace(reply, regrets=None) for reply in made.replies))
@@ -284,7 +355,10 @@ def test_an_engine_without_ids_is_asked_what_it_can_be_asked() -> None:
 
 def test_what_the_window_leaves_no_room_for_is_named() -> None:
     ground = Ground(frozenset(), 4, 1024, Bounds(60, (), 4, 8192, 2048), tuple(range(60)))
-    assert list(not_asked(ground))[1:] == [
+    assert list(not_asked(ground)) == [
+        "several answers to one request (n>1): the engine offers none",
+        "log-probabilities of the output: the engine offers none",
+        "a request that is cancelled: the engine offers none",
         "requests side by side: the engine runs one at a time",
         "seeds: the engine has none",
         "the end of the window: 8192 tokens are more than a sweep reads here (1024)",

@@ -16,10 +16,6 @@ from tests import tiny
 from tests.unit.project import load, write
 
 GATE = {"metric": "request_honouring", "limit": "==100%"}
-NOT_OFFERED = (
-    "not asked: several answers to one request (n>1), logprobs, a cancelled request: "
-    "the engine protocol has no way to ask"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -66,10 +62,10 @@ def broken(verdict: Verdict) -> dict[str, str]:
 def test_a_right_decoder_honours_everything(models: Path, tmp_path: Path) -> None:
     verdict, measurement = judged(models, tmp_path, draft="short")
     assert verdict.outcome is Outcome.PASS, (verdict.reason, verdict.warnings)
-    assert verdict.warnings == (NOT_OFFERED,)
+    assert verdict.warnings == ()
     sweep = measurement.sweep
     assert sweep is not None
-    assert verdict.reason == f"requests: all {len(sweep.probes)} requests of 20 kinds are honoured by both arms"
+    assert verdict.reason == f"requests: all {len(sweep.probes)} requests of 23 kinds are honoured by both arms"
     names = [probe.name for probe in sweep.probes]
     assert len(names) == len(set(names))
     refused = {reply.probe for reply in sweep.replies if reply.trace is None}
@@ -77,6 +73,7 @@ def test_a_right_decoder_honours_everything(models: Path, tmp_path: Path) -> Non
     accepted = [r.accepted for reply in sweep.replies if reply.trace for r in reply.trace.rounds or ()]
     assert sum(accepted) > len(accepted) / 2
     some = {"length/1", "length/5", "window/1", "draft-window/0", "budget/4", "end/1", "stop/1", "mixed/seed/1"}
+    some |= {"choices/drawn/3", "logprobs/greedy", "cancel/last"}
     assert some <= {*names}
 
 
@@ -87,18 +84,23 @@ FAULTS: tuple[dict[str, str], ...] = (
         "stop at the last token": "end/1",
         "one constant seed": "seed/3",
         "crash at the window": "window/1",
+        "places of those who left": "cancel/last",
+        "log-probabilities of the draft": "logprobs/drawn/1",
     },
     {
         "min_tokens at the bonus alone": "least/1",
         "filters dropped": "filter/top_k",
         "budget by blocks": "budget/2",
         "one generator for all": "seed/1-again",
+        "several answers of one seed": "choices/drawn/2",
+        "nobody may leave": "cancel/alone",
     },
     {
         "bias at the bonus alone": "bias/barred",
         "temperature dropped": "filter/temperature",
         "parameters ignored in both arms": "repetition_penalty/1.5",
         "mixed rows": "mixed/length/1",
+        "log-probabilities of zero": "logprobs/greedy",
     },
 )
 

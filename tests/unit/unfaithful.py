@@ -7,7 +7,7 @@ struck, except where the fault's name says so.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor
 from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Job, Row
+from pytest_specgate.decoding.loop import Decoder
 from pytest_specgate.decoding.processors import (
     BadWords,
     CountPenalty,
@@ -27,6 +28,7 @@ from pytest_specgate.decoding.processors import (
     TopK,
     TopP,
 )
+from pytest_specgate.decoding.scheduler import Scheduler
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.decoding.verifier import ExactVerifier, Judgement
 from pytest_specgate.engines.native import NativeEngine
@@ -50,7 +52,10 @@ class Unfaithful(NativeEngine):
         for fault in self._faults & VERIFIERS.keys():
             decoder._verifier = VERIFIERS[fault]()
         changes = [JOBS[fault] for fault in JOBS if fault in self._faults]
-        decoder.run = lambda jobs, slots: run([reduce(lambda j, f: f(j), changes, job) for job in jobs], slots)
+        for fault in self._faults & DECODERS.keys():
+            DECODERS[fault](decoder)
+        together = reduce(lambda inner, fault: BATCHES[fault], self._faults & BATCHES.keys(), list[Job])
+        decoder.run = lambda jobs, slots: run(together(reduce(lambda j, f: f(j), changes, job) for job in jobs), slots)
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         if "parameters ignored in both arms" in self._faults:
@@ -125,6 +130,51 @@ def stopping(kind: type[StopRule]) -> Change:
     return lambda job: replace(job, stop=kind(job.stop.eos, job.stop.strings, job.stop.decode))
 
 
+def one_seed(jobs: Iterable[Job]) -> list[Job]:
+    """All answers to one prompt are drawn with the first one's seed."""
+    seeds: dict[tuple[int, ...], int] = {}
+    return [replace(job, seed=seeds.setdefault(job.prompt, job.seed)) for job in jobs]
+
+
+def keep_places(decoder: Decoder) -> None:
+    """Where a caller left, the last row takes the number of its slot and not its own cache along."""
+
+    def retire(scheduler: Scheduler) -> None:
+        left = {slot for slot, row in enumerate(scheduler.rows) if row.finish == "cancelled"}
+        for source, target in scheduler.retire():
+            if target not in left:
+                decoder.target.move(source, target)
+                decoder.drafter.move(source, target)
+
+    decoder._retire = retire  # type: ignore[method-assign]
+
+
+def quote_draft(decoder: Decoder) -> None:
+    """Tells what the draft gave its own tokens, where they were kept."""
+    own = decoder._logs
+
+    def logs(scores: Tensor, draft: Draft, verdict: Judgement, rows: Sequence[Row]) -> list[list[float]]:
+        told = own(scores, draft, verdict, rows)
+        if draft.odds is None:
+            return told
+        drafted = draft.odds.gather(-1, draft.tokens[..., None])[..., 0].log().tolist()
+        kept = verdict.accepted.tolist()
+        return [[*theirs[:n], *ours[n:]] for theirs, ours, n in zip(drafted, told, kept)]
+
+    decoder._logs = logs  # type: ignore[method-assign]
+
+
+def quote_nothing(decoder: Decoder) -> None:
+    """Has no scores of kept drafts at hand, and tells a chance of one."""
+    own = decoder._logs
+
+    def logs(scores: Tensor, draft: Draft, verdict: Judgement, rows: Sequence[Row]) -> list[list[float]]:
+        told = own(scores, draft, verdict, rows)
+        return [[*([0.0] * n), *ours[n:]] for ours, n in zip(told, verdict.accepted.tolist())]
+
+    decoder._logs = logs  # type: ignore[method-assign]
+
+
 _global = random.Random(5)
 
 JOBS: dict[str, Change] = {
@@ -137,6 +187,13 @@ JOBS: dict[str, Change] = {
     "budget by blocks": stopping(BlockBudget),
     "one generator for all": lambda job: replace(job, seed=_global.randrange(2**31)),
     "one constant seed": lambda job: replace(job, seed=7),
+    "nobody may leave": lambda job: replace(job, cancel_after=None),
+}
+BATCHES: dict[str, Callable[[Iterable[Job]], list[Job]]] = {"several answers of one seed": one_seed}
+DECODERS: dict[str, Callable[[Decoder], None]] = {
+    "places of those who left": keep_places,
+    "log-probabilities of the draft": quote_draft,
+    "log-probabilities of zero": quote_nothing,
 }
 VERIFIERS: dict[str, type[ExactVerifier]] = {
     "min_tokens at the bonus alone": LateMinTokens,

@@ -13,8 +13,10 @@ from pytest_specgate.engines.hf.shaping import Speaker, ends, processors
 from pytest_specgate.records import Arm, Request, Spent, Trace
 
 
-def job(request: Request, prompt: tuple[int, ...], speaker: Speaker) -> Job:
-    """What the decoder is asked for; random numbers depend on the sampling's seed and the prompt's name alone.
+def job(request: Request, prompt: tuple[int, ...], speaker: Speaker, choice: int = 0) -> Job:
+    """What the decoder is asked for, of the answers to a request by its place.
+
+    Random numbers depend on the sampling's seed, the prompt's name and that place alone.
 
     Raises EngineError for what the target cannot know.
     """
@@ -30,7 +32,9 @@ def job(request: Request, prompt: tuple[int, ...], speaker: Speaker) -> Job:
         stop=StopRule(eos, request.stop, decode),
         greedy=request.sampling.greedy,
         processors=processors(request, speaker),
-        seed=seed_of(request),
+        seed=seed_of(request, choice),
+        logprobs=request.logprobs,
+        cancel_after=request.cancel_after,
     )
 
 
@@ -50,6 +54,7 @@ def trace(request: Request, asked: Job, made: Generation, arm: Arm, target: Load
         usage_tokens=1 + sum(r.emitted for r in made.rounds),
         max_tokens=request.max_tokens,
         eos_ids=tuple(sorted(asked.stop.eos)),
+        logprobs=made.logprobs,
     )
 
 
