@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_specgate.records import Outcome, Verdict
+from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.refresh import update_baselines
 from pytest_specgate.session import Settings, SuiteSession
-from pytest_specgate.suite.cases import expand
+from pytest_specgate.suite.cases import Case, expand
 from pytest_specgate.suite.load import load_suite
 from tests.faults.entry import Entry
 
@@ -46,12 +46,19 @@ class Seen:
         return tuple(dict.fromkeys(verdict.metric for verdict in self.red))
 
 
+Measured = tuple[tuple[Case, Measurement], ...]
+
+
 class Bench:
-    """Models and baselines in a folder, each made once."""
+    """Models and baselines in a folder, each made once.
+
+    A right decoder that was measured for a baseline is judged by that measurement: on a simulated clock it would be the
+    same a second time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._recorded: set[Path] = set()
+        self._recorded: dict[Path, Measured] = {}
 
     def run(self, entry: Entry, seed: int, version: str) -> Seen:
         """Judge ``version`` of the entry against its right decoder's baseline.
@@ -63,19 +70,23 @@ class Bench:
         if version == "updated":
             home = home / entry.id
         if home not in self._recorded and any({"max_drop", "max_rise"} & gate.keys() for gate in entry.setting.gates):
-            self._record(entry, seed, "right", home)
+            self._recorded[home] = self._record(entry, seed, "right", home)
             if version == "updated":
                 self._record(entry, seed, version, home)
-        self._recorded.add(home)
-        return self._judge(self._session(entry, seed, version, Settings(home / "baselines"), home))
+        session = self._session(entry, seed, version, Settings(home / "baselines"), home)
+        if version == "right":
+            for case, measurement in self._recorded.get(home, ()):
+                session.take(case, measurement)
+        return self._judge(session)
 
-    def _record(self, entry: Entry, seed: int, version: str, home: Path) -> None:
-        """Make the version the baseline, as a person would who accepts what it loses."""
+    def _record(self, entry: Entry, seed: int, version: str, home: Path) -> Measured:
+        """Make the version the baseline, as a person would who accepts what it loses; return what was measured."""
         settings = Settings(home / "baselines", update=True, accept_loss=True)
         session = self._session(entry, seed, version, settings, home)
         self._judge(session)
         refused = [change.refused for change in update_baselines(session, frozenset()) if change.refused]
         assert not refused, refused
+        return tuple((result.case, result.measurement) for result in session.results())
 
     def _session(self, entry: Entry, seed: int, version: str, settings: Settings, home: Path) -> SuiteSession:
         options = {"entry": entry.id, "version": version, "seed": seed}

@@ -6,13 +6,20 @@ in mid-text, so that ends fall inside accepted blocks.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.hf.loading import Loaded
 from tests import tiny
+
+Load = Callable[[EngineContext, str, Any, str], Loaded]
 
 ROWS = tiny.ROWS
 CONTEXT = 128
@@ -93,6 +100,21 @@ def saved(folder: Path, kind: str, seed: int) -> tuple[Path, Path]:
         tiny.save(home / "target", target)
         tiny.save(home / "draft", _blurred(target, kind, seed))
     return home / "target", home / "draft"
+
+
+def loaded_once(load: Load) -> Load:
+    """The loader of engines, which reads a folder's files once and hands out copies: what one run does to a model stays
+    with it.
+    """
+    kept: dict[tuple[str, Any, str], Loaded] = {}
+
+    def loaded(context: EngineContext, reference: str, dtype: Any, device: str) -> Loaded:
+        key = reference, dtype, device
+        if key not in kept:
+            kept[key] = load(context, reference, dtype, device)
+        return replace(kept[key], model=copy.deepcopy(kept[key].model))
+
+    return loaded
 
 
 def _ending(target: Any, kind: str) -> int | None:

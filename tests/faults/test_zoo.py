@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_specgate.engines.hf import loading
 from tests.faults.judge import Bench, as_it_should_be, pardoned
+from tests.faults.models import loaded_once
 from tests.faults.zoo import ENTRIES, Entry
 
 SEED = 0
@@ -19,6 +21,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("zoo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECGATE_CACHE", str(folder / "cache"))
+        patch.setattr(loading, "load", loaded_once(loading.load))
         yield Bench(folder)
 
 
