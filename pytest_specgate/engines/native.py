@@ -22,11 +22,9 @@ from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
 
 if TYPE_CHECKING:
-    from pytest_specgate.decoding.job import Job
     from pytest_specgate.decoding.loop import Decoder
     from pytest_specgate.decoding.network import Network
     from pytest_specgate.engines.hf.loading import Loaded
-    from pytest_specgate.engines.hf.shaping import Speaker
 
 _log = logging.getLogger("pytest_specgate")
 
@@ -124,14 +122,15 @@ class NativeEngine:
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return one trace per request and answer, all run side by side. Raises EngineError, OutOfMemory."""
         from pytest_specgate.engines.hf.failures import translated
-        from pytest_specgate.engines.hf.jobs import spent, trace
+        from pytest_specgate.engines.hf.jobs import each_answer, spent, trace
         from pytest_specgate.engines.hf.shaping import Speaker
 
         target = self._started()
         if arm not in self._decoders:
             raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
         decoder = self._decoders[arm]
-        asked = [pair for request in requests for pair in self._jobs(request, Speaker(self._name, target))]
+        speaker = Speaker(self._name, target)
+        asked = [pair for request in requests for pair in each_answer(request, self._encode(request, target), speaker)]
         jobs = [job for _, job in asked]
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
@@ -152,13 +151,6 @@ class NativeEngine:
             if network.recordings is not None and (why := network.recordings.refused) and why not in self._told:
                 self._told.add(why)
                 _log.warning("%s: graphs are not used: %s; forwards run as they would without", self._name, why)
-
-    def _jobs(self, request: Request, speaker: Speaker) -> list[tuple[Request, Job]]:
-        """A job for each answer."""
-        from pytest_specgate.engines.hf.jobs import job
-
-        prompt = self._encode(request, speaker.target)
-        return [(request, job(request, prompt, speaker, choice)) for choice in range(request.n)]
 
     def refuse(self, requests: Sequence[Request]) -> None:
         """Raise EngineError for a request that exceeds the window."""

@@ -38,6 +38,11 @@ def job(request: Request, prompt: tuple[int, ...], speaker: Speaker, choice: int
     )
 
 
+def each_answer(request: Request, prompt: tuple[int, ...], speaker: Speaker) -> list[tuple[Request, Job]]:
+    """The request once for each answer that it asks for, with that one's job. Raises EngineError."""
+    return [(request, job(request, prompt, speaker, choice)) for choice in range(request.n)]
+
+
 def trace(request: Request, asked: Job, made: Generation, arm: Arm, target: Loaded) -> Trace:
     """The trace of one request; what its loop spent is left to :func:`spent`."""
     return Trace(
