@@ -4,6 +4,9 @@ Both arms are asked exactly the same thing: the history of a turn is what the *r
 round. A candidate that diverges early would otherwise be judged on other prompts than the target from then on, and
 later rounds on other prompts than the first.
 
+Where the scenario wants requests that no cache knows, each begins in a way of its own: by prompt, round and series, the
+name of the pass that asks (the timed rounds have none).
+
 A case that samples draws anew in every round: the first has the request's own seed, each later one a seed made from it
 and the round's number, so that a round tells something new and yet gives the same texts whenever it is run.
 """
@@ -25,6 +28,7 @@ class Dialogue:
     """Requests of one case; grows by the reference arm's answers during the first round."""
 
     case: Case
+    series: str = ""
     answers: dict[str, str] = field(default_factory=dict)
 
     def request(self, conversation: Conversation, turn: int, round_number: int = 0) -> Request:
@@ -34,9 +38,11 @@ class Dialogue:
             messages.append(Message("user", conversation.turns[earlier]))
             messages.append(Message("assistant", self.answers[turn_name(conversation, earlier)]))
         messages.append(Message("user", conversation.turns[turn]))
-        spec = self.case.scenario.spec
+        spec, name = self.case.scenario.spec, turn_name(conversation, turn)
+        first = messages[0]
+        messages[0] = Message(first.role, spec.prefix.before(f"{self.series}/{round_number}/{name}") + first.content)
         return Request(
-            prompt=turn_name(conversation, turn),
+            prompt=name,
             messages=tuple(messages),
             max_tokens=spec.max_tokens,
             sampling=in_round(self.case.sampling, round_number),

@@ -138,6 +138,13 @@ RULES: tuple[Rule, ...] = (
         servers.prefix_cache,
     ),
     Rule(
+        "cold prompts",
+        "requests of a scenario with 'prefix: cold' that came from a server's prefix cache all the same (kind openai)",
+        f"broken by any of which no more than {servers.LAST_BLOCK} tokens were computed",
+        "how many",
+        servers.cold_prompts,
+    ),
+    Rule(
         "preemptions",
         "a server's counter of requests that it put back for want of cache (kind openai)",
         "noted where there were any; never broken, for that is the server's capacity",

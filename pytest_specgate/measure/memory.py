@@ -71,7 +71,7 @@ def _order(case: Case, arm: Arm, measure: MeasureSpec) -> dict[str, Any]:
 
 def requests_for(case: Case) -> list[Request]:
     """First turns of the longest conversations, at most ``LONGEST`` times the concurrency of them."""
-    dialogue = Dialogue(case)
+    dialogue = Dialogue(case, "memory")
     by_length = sorted(case.scenario.conversations, key=lambda c: (-len(c.turns[0]), c.id))
     return [dialogue.request(conversation, 0) for conversation in by_length[: LONGEST * case.concurrency]]
 

@@ -102,12 +102,14 @@ class Readings:
 class Observed:
     """What the rules look at: the pairs so far, at least one, and the readings beside them.
 
-    ``apart`` is whether the arms are never up together, each round being a fresh start of both.
+    ``apart`` is whether the arms are never up together, each round being a fresh start of both; ``prefix`` is how the
+    scenario has its requests begin (as_is, cold, shared).
     """
 
     pairs: Sequence[Pair]
     readings: Readings = field(default_factory=Readings)
     apart: bool = False
+    prefix: str = "as_is"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,11 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
     started = time.monotonic()
     if started_by(engine) is None:
         _warm_up(engine, case, plan.warmup)
-    pairs, findings, warnings, uses = _observe(engine, case, plan, started)
+    pairs, findings, warnings, uses = _observe(engine, Dialogue(case), plan, started)
     broken = [finding for finding in findings if not finding.held and finding.rule != FRESH_STARTS]
     if broken and not _used_up(plan, time.monotonic() - started):
         plan.progress(f"{case.id}: {broken[0].rule} broken ({broken[0].detail}); measuring once more")
-        pairs, findings, warnings, uses = _observe(engine, case, plan, started)
+        pairs, findings, warnings, uses = _observe(engine, Dialogue(case, "once more"), plan, started)
     seconds = time.monotonic() - started
     blank = unmeasured(engine, case)
     return replace(blank, pairs=tuple(pairs), findings=findings, warnings=warnings, seconds=seconds, gpu=uses)
@@ -118,6 +118,7 @@ def asked(case: Case) -> dict[str, str]:
         "concurrency": str(case.concurrency),
         **_judged_by(case),
         **({"load": str(spec.load)} if spec.load else {}),
+        **({"prefix": str(spec.prefix)} if spec.prefix.kind != "as_is" else {}),
     }
 
 
@@ -151,16 +152,16 @@ def _shown(value: object) -> str:
 
 def _warm_up(engine: Engine, case: Case, least: int, arms: Sequence[Arm] = tuple(Arm)) -> None:
     """Run each arm on the case's own prompts until its time per token settles: compilation and caches never count."""
-    dialogue = Dialogue(case)
     at_once = case.concurrency if case.scenario.spec.load is None else WARM_LOAD
     first_block = next(blocks(case.scenario.conversations, at_once))
-    requests = [dialogue.request(conversation, 0) for conversation in first_block]
     if str(engine.subject().get("device", "")).startswith("cuda"):
         # What the longest prompts need is fetched from the device once, and not while anything is timed.
-        _run_longest(engine, case, dialogue, arms)
+        _run_longest(engine, case, arms)
     for arm in arms:
         fastest = float("inf")
         for call in range(max(least, WARMUP_PATIENCE)):
+            dialogue = Dialogue(case, f"warm-up {call}")
+            requests = [dialogue.request(conversation, 0) for conversation in first_block]
             traces = ask(engine, case.engine, requests, arm)
             cost = max(trace.seconds / max(trace.output_tokens, 1) for trace in traces)
             fastest = min(fastest, cost)
@@ -168,7 +169,8 @@ def _warm_up(engine: Engine, case: Case, least: int, arms: Sequence[Arm] = tuple
                 break
 
 
-def _run_longest(engine: Engine, case: Case, dialogue: Dialogue, arms: Sequence[Arm]) -> None:
+def _run_longest(engine: Engine, case: Case, arms: Sequence[Arm]) -> None:
+    dialogue = Dialogue(case, "longest")
     longest = sorted(case.scenario.conversations, key=lambda conversation: -max(map(len, conversation.turns)))
     requests = [dialogue.request(conversation, 0) for conversation in longest[: case.concurrency]]
     for arm in arms:
@@ -176,15 +178,16 @@ def _run_longest(engine: Engine, case: Case, dialogue: Dialogue, arms: Sequence[
 
 
 def _observe(
-    engine: Engine, case: Case, plan: Plan, started: float
+    engine: Engine, dialogue: Dialogue, plan: Plan, started: float
 ) -> tuple[list[Pair], tuple[Finding, ...], tuple[str, ...], tuple[GpuUse, ...]]:
     with Monitor(engine.subject(), plan.gpus_before) as monitor:
 
         def seen(pairs: list[Pair]) -> _Seen:
             readings = monitor.readings()
-            return examine(Observed(pairs, readings, started_by(engine) is not None)), gpu_use(readings)
+            prefix = dialogue.case.scenario.spec.prefix.kind
+            return examine(Observed(pairs, readings, started_by(engine) is not None, prefix)), gpu_use(readings)
 
-        pairs, warnings = _rounds(engine, case, replace(plan, budget_seconds=_left(plan, started)), seen)
+        pairs, warnings = _rounds(engine, dialogue, replace(plan, budget_seconds=_left(plan, started)), seen)
         found, uses = seen(pairs)
     return pairs, found, (*warnings, *told(pairs), *notes(found)), uses
 
@@ -197,9 +200,9 @@ def told(pairs: Sequence[Pair]) -> tuple[str, ...]:
 
 
 def _rounds(
-    engine: Engine, case: Case, plan: Plan, seen: Callable[[list[Pair]], _Seen]
+    engine: Engine, dialogue: Dialogue, plan: Plan, seen: Callable[[list[Pair]], _Seen]
 ) -> tuple[list[Pair], tuple[str, ...]]:
-    dialogue, pairs = Dialogue(case), list[Pair]()
+    case, pairs = dialogue.case, list[Pair]()
     started, standing = time.monotonic(), ""
     for done in range(1, plan.looks.most + 1):
         pairs += _one_round(engine, dialogue, plan, _Meter(case, plan, started, done - 1, standing))

@@ -9,6 +9,10 @@ from pytest_specgate.samples.serving import hit_rate
 #: Shares of the prompts' tokens: from the first on a difference between the arms is worth telling, and from the second
 #: on an arm that never hits beside one that does is another server than the one that is compared.
 NOTABLE_HITS, LARGEST_HITS = 0.05, 0.20
+#: A prompt of which no more tokens were computed came from a cache: the last block of it is always computed, and what
+#: makes a cold request's beginning its own is longer.
+LAST_BLOCK = 16
+_BEGIN = {"as_is": "as they are", "cold": "each in its own way (cold)", "shared": "all alike (shared)"}
 
 
 def other_traffic(observed: Observed) -> Ruling:
@@ -37,10 +41,25 @@ def prefix_cache(observed: Observed) -> Ruling:
         return Ruling(True, "cannot be told: a server does not tell which tokens of a prompt were cached")
     low, high = sorted(known)
     shares = ", ".join(f"{arm.value} {rate:.1%}" for arm, rate in zip(Arm, known))
-    detail = f"of the prompts' tokens were cached: {shares}"
+    detail = f"requests begin {_BEGIN[observed.prefix]}; of the prompts' tokens were cached: {shares}"
     if low == 0 and high > LARGEST_HITS:
         return Ruling(False, f"{detail} (one arm never hits, the other above {LARGEST_HITS:.0%})")
     return Ruling(True, detail, noted=high - low > NOTABLE_HITS)
+
+
+def cold_prompts(observed: Observed) -> Ruling:
+    """Whether requests that should meet an empty cache were answered from one all the same."""
+    if observed.prefix != "cold":
+        return Ruling(True, "no cold requests were asked for")
+    traces = [trace for traces in _traces(observed).values() for trace in traces]
+    if any(trace.told is None or trace.told.cached is None for trace in traces):
+        return Ruling(True, "cannot be told: a server does not tell which tokens of a prompt were cached")
+    computed = [trace.prompt_tokens - (trace.told.cached or 0) for trace in traces if trace.told]
+    hits = sum(0 <= left <= LAST_BLOCK for left in computed)
+    if sum(computed) <= LAST_BLOCK * len(computed):  # counters tell of all that ran together at once
+        hits = len(computed)
+    detail = f"{hits} of {len(computed)} cold requests came from a prefix cache"
+    return Ruling(not hits, detail if not hits else f"{detail} (none may): start the servers anew, or change 'seed'")
 
 
 def preemptions(observed: Observed) -> Ruling:

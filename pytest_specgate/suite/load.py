@@ -85,7 +85,17 @@ def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:
     for index, gate in enumerate(spec.gates):
         _refuse_unknown("engine", gate.engines, spec.engines, tree, ("gates", index, "engines"))
         _refuse_unknown("scenario", gate.scenarios, spec.scenarios, tree, ("gates", index, "scenarios"))
+        _refuse_cold(gate, spec, _at(tree, "gates", index, "metric"))
         _refuse_forced(gate, spec, _at(tree, "gates", index, "metric"))
+
+
+def _refuse_cold(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:
+    """What is scored is asked again by its prompt, and a cold one is another in every round."""
+    cold = [name for name, scenario in spec.scenarios.items() if scenario.prefix.kind == "cold"]
+    judged = [name for name in cold if not gate.scenarios or name in gate.scenarios]
+    if judged and gate.info.family in (Family.EXACTNESS, Family.DISTRIBUTION):
+        what = f"{gate.metric} scores texts by their prompts, which 'prefix: cold' of scenario {judged[0]!r} changes"
+        raise SuiteError(where, f"{what} from round to round", "name other scenarios in the gate's 'scenarios'")
 
 
 def _refuse_forced(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:

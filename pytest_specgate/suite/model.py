@@ -17,6 +17,7 @@ from pytest_specgate.suite.advising import AdviceSpec
 from pytest_specgate.suite.arrivals import LoadSpec
 from pytest_specgate.suite.demands import GateSpec, Policy, Waiver
 from pytest_specgate.suite.measuring import MeasureSpec
+from pytest_specgate.suite.prefixes import PrefixSpec
 from pytest_specgate.suite.quantities import (
     Bytes,
     Flag,
@@ -44,6 +45,7 @@ __all__ = [
     "MeasureSpec",
     "Method",
     "Policy",
+    "PrefixSpec",
     "Prompts",
     "Requires",
     "SamplingSpec",
@@ -116,6 +118,9 @@ class ScenarioSpec(Strict):
     load: LoadSpec | None = Field(
         None, description="requests by the clock instead of so many at once; servers only (kind openai)"
     )
+    prefix: PrefixSpec = Field(
+        PrefixSpec(), description="how requests begin: as_is, cold (each in its own way) or shared (all alike)"
+    )
     stop: tuple[str, ...] = ()
     ignore_eos: Flag = Field(
         False, description="generate past the end of text; distorts acceptance and is warned about"
@@ -129,6 +134,11 @@ class ScenarioSpec(Strict):
     @classmethod
     def _prompts(cls, value: object) -> object:
         return {"file": value} if isinstance(value, str) else value
+
+    @field_validator("prefix", mode="before")
+    @classmethod
+    def _prefix(cls, value: object) -> object:
+        return {"kind": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _one_loop(self) -> ScenarioSpec:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from pytest_specgate.suite.model import Candidate, Prompts, ScenarioSpec, SuiteSpec
+from pytest_specgate.suite.prefixes import Kind
 from pytest_specgate.suite.servers import ArmServer, ServerSpec
 
 Schema = dict[str, Any]
@@ -31,6 +32,12 @@ def json_schema() -> Schema:
     definitions["ScenarioSpec"]["properties"]["prompts"] = {
         "anyOf": [{"type": "string", "minLength": 1}, {"$ref": "#/$defs/Prompts"}],
         **{key: value for key, value in prompts.items() if key not in ("$ref", "allOf")},
+    }
+    prefix = definitions["ScenarioSpec"]["properties"]["prefix"]
+    definitions["ScenarioSpec"]["properties"]["prefix"] = {
+        "anyOf": [{"enum": list(get_args(Kind))}, {"$ref": "#/$defs/PrefixSpec"}],
+        "default": "as_is",
+        "description": prefix["description"],
     }
     for model in (Candidate, ScenarioSpec, Prompts, ServerSpec, ArmServer):
         definitions[model.__name__].pop("required", None)

@@ -47,6 +47,7 @@ def test_one_round_and_no_readings_hold_every_rule_and_say_why() -> None:
         "device allocations": "nothing was read",
         "other traffic": "no server: nobody else can use the engine",
         "prefix cache": "no server: prompts are computed each time",
+        "cold prompts": "no cold requests were asked for",
         "preemptions": "no server: nothing is put back",
         "clock steps": "cannot be told: the clocks were not read",
     }
