@@ -103,7 +103,10 @@ def _value(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext) ->
     """The metric over all prompts. Raises NoVerdict where there is nothing to count."""
     counts = [count for prompt in samples.prompts for count in prompt.counts]
     if not ratio.told(counts):
+        told = [name for name, other in RATIOS.items() if other.told(counts)]
         hint = "remove the gate, or use an engine that tells its rounds"
+        if told:
+            hint = f"gate {' or '.join(told)}, which it tells, or use an engine that tells its rounds"
         raise unmeasured(gate.spec.metric, context.engine, hint)
     refuse_silent(gate.spec.metric, samples)
     if not any(count.rounds is None or count.rounds for count in counts):

@@ -23,6 +23,7 @@ from pytest_specgate.suite.modelpaths import from_suite
 from pytest_specgate.suite.nodes import Mapping, find, plain
 from pytest_specgate.suite.prompts import PromptFiles, load_prompts
 from pytest_specgate.suite.substitute import substitute
+from pytest_specgate.suite.telling import untold
 from pytest_specgate.units import did_you_mean
 
 
@@ -86,6 +87,7 @@ def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:
         _refuse_unknown("engine", gate.engines, spec.engines, tree, ("gates", index, "engines"))
         _refuse_unknown("scenario", gate.scenarios, spec.scenarios, tree, ("gates", index, "scenarios"))
         _refuse_cold(gate, spec, _at(tree, "gates", index, "metric"))
+        _refuse_untold(gate, spec, _at(tree, "gates", index, "metric"))
         _refuse_forced(gate, spec, _at(tree, "gates", index, "metric"))
 
 
@@ -96,6 +98,13 @@ def _refuse_cold(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:
     if judged and gate.info.family in (Family.EXACTNESS, Family.DISTRIBUTION):
         what = f"{gate.metric} scores texts by their prompts, which 'prefix: cold' of scenario {judged[0]!r} changes"
         raise SuiteError(where, f"{what} from round to round", "name other scenarios in the gate's 'scenarios'")
+
+
+def _refuse_untold(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:
+    """What a server never tells is an ERROR of every run."""
+    judged = {name: engine.server for name, engine in spec.engines.items() if not gate.engines or name in gate.engines}
+    for what, instead in untold(gate.metric, {name: server for name, server in judged.items() if server}):
+        raise SuiteError(where, what, f"{instead}, or name other engines in the gate's 'engines'")
 
 
 def _refuse_forced(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:

@@ -62,9 +62,15 @@ def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
     measurements = [measured for cases in report["measurements"].values() for measured in cases]
     assert [measured["case"] for measured in measurements] == ["ngram::copy-t0-c1", "draft::short-t0-c1"]
     for measured in measurements:
-        candidates = [pair["candidate"]["told"]["counts"] for pair in measured["pairs"]]
-        assert any(counts["drafted"] for counts in candidates)
-        assert not any(pair["reference"]["told"]["counts"] for pair in measured["pairs"])
+        rounds = [one for pair in measured["pairs"] for one in pair["candidate"]["rounds"]]
+        assert any(one["drafted"] for one in rounds)
+        assert all(one["tested"] == min(one["accepted"] + 1, one["drafted"]) for one in rounds)
+        assert not any(pair["reference"]["rounds"] for pair in measured["pairs"])
+        assert all(pair["candidate"]["told"]["cached"] is not None for pair in measured["pairs"])
+        served = measured["memory"]["candidate"]["served"]
+        assert served["kv_cache_tokens"] == 2048
+        assert 0 < max(served["kv_cache_usage"]) < 1
+        assert measured["memory"]["candidate"]["weights_target"] == 96_576_768
 
 
 def test_a_reference_server_that_speculates_is_refused(project: Project) -> None:

@@ -164,6 +164,24 @@ def test_one_sampled_conversation_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("metric", "counts", "instead"),
+    [
+        ("conditional_acceptance", Counts(8, None, 24, None, 6), "acceptance_rate or acceptance_length"),
+        ("conditional_acceptance", Counts(8, None, None, None, 6), "acceptance_length"),
+        ("acceptance_rate", Counts(8, None, None, None, 6), "acceptance_length"),
+    ],
+)
+def test_what_totals_do_not_tell_is_unmeasured_and_what_they_tell_is_named(
+    metric: str, counts: Counts, instead: str
+) -> None:
+    said = verdict(gate(metric, limit=">=10%"), samples(counts=[[counts]]))
+
+    assert said.outcome is Outcome.ERROR
+    assert said.reason == f"{metric}: not measured by this engine (e)"
+    assert said.advice == f"gate {instead}, which it tells, or use an engine that tells its rounds"
+
+
+@pytest.mark.parametrize(
     ("counts", "reason", "advice"),
     [
         (

@@ -166,3 +166,70 @@ def test_a_command_is_shown_without_secrets(tmp_path: Path, monkeypatch: pytest.
     shown = shown_command(arm_server(made.spec.server, Arm.REFERENCE))
 
     assert shown == "serve --api-key ******** --name 'two words' --port ${port}"
+
+
+# --- what a server cannot tell ------------------------------------------------------------------------------------
+
+ELSE = "or name other engines in the gate's 'engines'"
+RATES = f"it does not tell which draft tokens the target looked at — gate acceptance_rate or acceptance_length, {ELSE}"
+
+
+def gated(folder: Path, metric: str, candidate: dict[str, Any], **server: Any) -> Suite:
+    load(folder, {"url": URL}, candidate=candidate, **server)  # writes it; its own gate is told by any server
+    path = folder / "s.specgate.yaml"
+    suite = json.loads(path.read_text(encoding="utf-8"))
+    suite["gates"].append({"metric": metric, "limit": ">=0.1"})
+    path.write_text(json.dumps(suite), encoding="utf-8")
+    return load_suite(path, folder, {})
+
+
+@pytest.mark.parametrize(
+    ("metric", "candidate", "server", "expected"),
+    [
+        ("conditional_acceptance", {"url": URL}, {"dialect": "sglang"}, f"SGLang (engine 'pair'): {RATES}"),
+        ("acceptance_slope", {"url": URL}, {"dialect": "trtllm"}, f"TensorRT-LLM (engine 'pair'): {RATES}"),
+        (
+            "conditional_acceptance",
+            {"command": ["/opt/bin/python", "-m", "sglang.launch_server", "--port", "${port}"]},
+            {},
+            f"SGLang (engine 'pair'): {RATES}",
+        ),
+        (
+            "acceptance_rate",
+            {"command": ["text-generation-launcher", "--port", "${port}"]},
+            {},
+            f"TGI (engine 'pair'): it tells no draft tokens at all — gate acceptance_length, {ELSE}",
+        ),
+        (
+            "acceptance_length",
+            {"url": URL},
+            {"dialect": "plain"},
+            f"the OpenAI protocol (engine 'pair'): it says nothing of speculation — gate speed and output, {ELSE}",
+        ),
+    ],
+)
+def test_a_metric_that_the_server_never_tells_is_refused_where_the_gate_is_written(
+    tmp_path: Path, metric: str, candidate: dict[str, Any], server: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(LocatedError) as raised:
+        gated(tmp_path, metric, candidate, **server)
+
+    where, _, said = str(raised.value).partition(": ")
+    assert where.startswith("s.specgate.yaml:1:")
+    assert said == f"{metric} is not told by {expected}"
+
+
+@pytest.mark.parametrize(
+    ("metric", "candidate", "server"),
+    [
+        ("conditional_acceptance", {"url": URL}, {}),
+        ("conditional_acceptance", {"url": URL}, {"dialect": "llamacpp"}),
+        ("acceptance_slope", {"url": URL}, {"dialect": "vllm"}),
+        ("acceptance_rate", {"url": URL}, {"dialect": "sglang"}),
+        ("acceptance_length", {"command": ["text-generation-launcher", "${port}"]}, {}),
+    ],
+)
+def test_what_a_server_may_tell_is_asked(
+    tmp_path: Path, metric: str, candidate: dict[str, Any], server: dict[str, Any]
+) -> None:
+    assert [gate.spec.metric for gate in gated(tmp_path, metric, candidate, **server).gates] == ["speedup", metric]
