@@ -45,6 +45,20 @@ class ScoredText:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """How far what chose a text disagrees with what scored it, told by the reference arm's texts.
+
+    ``scale`` is the upper limit of the noise's scale, in logits (see :mod:`pytest_specgate.stats.choosing`);
+    ``density`` the part of tokens in each logit of margin, where margins are small; ``worst`` the largest regret of the
+    reference arm's tokens.
+    """
+
+    scale: float
+    density: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
 class Control:
     """What the target's own arithmetic does to the margins of ``tokens`` tokens that it chose itself.
 
@@ -53,6 +67,8 @@ class Control:
     the tokens that a decoder verifying ``width`` at a time would choose and the scorer regrets. ``agree`` is whether
     all margins, large ones too, are the same to the last bit at both widths. ``median_best`` is the median of the
     highest logits. ``seconds`` is what measuring it took, once.
+
+    ``between`` stands in place of the changes where forwards cannot be run at will: the target is a server's.
     """
 
     tokens: int
@@ -64,6 +80,7 @@ class Control:
     agree: bool
     median_best: float
     seconds: float
+    between: Between | None = None
 
     @property
     def gap_change(self) -> float:
@@ -88,11 +105,21 @@ class Exactness:
 
 @dataclass(frozen=True, slots=True)
 class TextRegrets:
-    """The regrets of one text of an arm; ``bad_end`` says what is wrong with its end, or is empty."""
+    """The regrets of one text of an arm; ``bad_end`` says what is wrong with its end, or is empty.
+
+    ``own`` are the output tokens (from 0) that tell of this arm alone, None for all: neither in what both arms have
+    in common from the beginning, nor in a repetition of what the text said before.
+    """
 
     prompt: str
     regrets: tuple[float, ...]
     bad_end: str = ""
+    own: tuple[int, ...] | None = None
+
+    @property
+    def own_regrets(self) -> tuple[float, ...]:
+        """The regrets of the arm's own tokens."""
+        return self.regrets if self.own is None else tuple(self.regrets[at] for at in self.own)
 
 
 @dataclass(frozen=True, slots=True)

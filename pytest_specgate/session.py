@@ -252,6 +252,7 @@ class SuiteSession:
             device=self.settings.device,
             allow_remote_code=self.settings.allow_remote_code,
             allow_pickle=self.settings.allow_pickle,
+            scorer=self.suite.spec.scorer_of(self.engine),
         )
 
     def _seconds(self) -> float | None:

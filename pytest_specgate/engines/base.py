@@ -30,7 +30,7 @@ class EngineContext:
     ``name`` is the engine's key in the suite, for messages; ``folder`` is where relative model paths start;
     ``device`` overrides the suite's where it is not None; ``allow_remote_code`` and ``allow_pickle`` are what
     a person said on the command line. ``arms`` are those to prepare: a memory pass prepares one, so that a
-    reference arm does not load the draft.
+    reference arm does not load the draft. ``scorer`` is what scores a server's texts, None for the server itself.
     """
 
     name: str
@@ -40,6 +40,7 @@ class EngineContext:
     allow_remote_code: bool = False
     allow_pickle: bool = False
     arms: tuple[Arm, ...] = (Arm.REFERENCE, Arm.CANDIDATE)
+    scorer: EngineSpec | None = None
 
 
 @runtime_checkable
@@ -138,6 +139,23 @@ class ChanceScorer(Protocol):
 
         The texts (none is empty) are teacher-forced; chances are those after all that the request does to them:
         temperature, filters, penalties. Raises EngineError, OutOfMemory.
+        """
+
+
+@runtime_checkable
+class FromOutside(Protocol):
+    """What an engine has besides that is a scorer and not the decoder itself: a server's texts are scored elsewhere.
+
+    Its scorer reads texts whole, and its arithmetic need not be that which chose the tokens. ``shapes`` is whether
+    scores follow what a request does to them: penalties, biases, bans.
+    """
+
+    shapes: bool
+
+    def identify(self, requests: Sequence[Request], traces: Sequence[Trace]) -> list[Trace]:
+        """The traces with their token ids, where a server told texts alone.
+
+        Raises EngineError where what was emitted cannot be known.
         """
 
 

@@ -11,17 +11,20 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
 from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
-from pytest_specgate.engines.serving.failures import EXTRA, Failure, Lacking
+from pytest_specgate.engines.registry import create
+from pytest_specgate.engines.serving.failures import Failure, Lacking
 from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.launching import arm_server, hosts_for, shown_command
-from pytest_specgate.errors import EngineError, MissingPackage, Unsupported
+from pytest_specgate.engines.serving.met import Server, require_library
+from pytest_specgate.engines.serving.outside import Outside, Source
+from pytest_specgate.engines.serving.texts import ServedTexts
+from pytest_specgate.errors import EngineError, Unsupported
 from pytest_specgate.masking import MASK
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.servers import ServerSpec
@@ -30,38 +33,20 @@ from pytest_specgate.units import did_you_mean
 if TYPE_CHECKING:
     from pytest_specgate.engines.serving.client import Client, Post
     from pytest_specgate.engines.serving.counters import Seen
-    from pytest_specgate.engines.serving.dialects import Dialect, Probe
-    from pytest_specgate.engines.serving.dialects.rooms import Rooms
     from pytest_specgate.engines.serving.gpus import Unseen
     from pytest_specgate.engines.serving.loop import LoopThread
     from pytest_specgate.engines.serving.traces import Heard
     from pytest_specgate.engines.serving.whose import Whose
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server that answered: its arm, address and model, its software, and what it said of itself."""
-
-    arm: Arm
-    url: str
-    model: str
-    dialect: Dialect
-    probe: Probe
-    rooms: Rooms
-
-    @property
-    def software(self) -> str:
-        """``vLLM 0.32.0``."""
-        return f"{self.dialect.shown} {self.dialect.version(self.probe)}".strip()
-
-
 #: How long after a broken connection the end of a server's process is told.
 _WORD_SECONDS = 2.0
 
 
-class OpenAIEngine:
+class OpenAIEngine(ServedTexts):
     """The engine protocol over two servers."""
 
+    #: Without what shows once the servers were met: whether texts can be scored, and prompts be token ids.
     capabilities: frozenset[Capability] = frozenset(
         {Capability.ARRIVALS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING}
     )
@@ -77,6 +62,7 @@ class OpenAIEngine:
         self._hosts = Hosts({}, {})
         self._secret = ""
         self._tokens_of: Callable[[str], int] | None = None
+        self._outside: Outside | None = None
 
     @property
     def apart(self) -> bool:
@@ -87,13 +73,15 @@ class OpenAIEngine:
 
     def start(self) -> None:
         """Start the servers that have a command, and ask both who they are. Raises EngineError, MissingPackage."""
-        _require_library(self._name)
+        require_library(self._name)
         from pytest_specgate.engines.serving.client import Client
         from pytest_specgate.engines.serving.loop import LoopThread
 
         self._secret = self._key()
         if self._spec.tokenizer:
-            self._tokens_of = _counter(self._context, self._spec.tokenizer)
+            from pytest_specgate.engines.hf.tokens import token_counter
+
+            self._tokens_of = token_counter(self._context, self._spec.tokenizer)
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if self._secret:
             headers["Authorization"] = f"Bearer {self._secret}"
@@ -102,6 +90,10 @@ class OpenAIEngine:
         self._loop.run(self._client.open())
         for arm in self._context.arms:
             self._servers[arm] = self._meet(arm)
+        if Arm.REFERENCE in self._servers:
+            self._outside = Outside(self._context, create, self._source)
+            ids = all(server.dialect.takes_ids for server in self._servers.values())
+            self.capabilities = self.capabilities | self._outside.capabilities(ids=ids)
 
     def check(self, concurrency: int, greedy: bool) -> None:  # noqa: ARG002 - part of the protocol
         """Start again what died in an earlier case, and accept any.
@@ -120,6 +112,8 @@ class OpenAIEngine:
     def close(self) -> None:
         """Close all connections and end the servers that were started here; others are left as they are."""
         try:
+            if self._outside is not None:
+                self._outside.close()
             if self._loop is not None:
                 if self._client is not None:
                     self._loop.run(self._client.close())
@@ -141,6 +135,8 @@ class OpenAIEngine:
             if arm is Arm.REFERENCE and (count := drafted(heard, server.dialect, seen)):
                 what = f"speculates too ({count} tokens drafted), though it is the reference arm's"
                 raise Failure(what, "start it without speculation, or swap the two servers")
+            if self._outside is not None:
+                self._outside.note(heard, arm)
             return traces(heard, arm, server.dialect, seen)
 
     def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
@@ -164,9 +160,10 @@ class OpenAIEngine:
         from pytest_specgate.engines.serving import wire
         from pytest_specgate.engines.serving.client import Post
 
-        url, spec = server.url + wire.PATHS[self._spec.endpoint], self._spec
-        bodies = [wire.encode(request, spec, server.model, server.dialect) for request in requests]
-        return [Post(url, body, r.max_tokens, spec.timeout, server.model, r.after) for body, r in zip(bodies, requests)]
+        spec, bodies = self._spec, [wire.encode(r, self._spec, server.model, server.dialect) for r in requests]
+        urls = [server.url + wire.path(request, spec.endpoint) for request in requests]
+        both = zip(urls, bodies, requests)
+        return [Post(url, body, r.max_tokens, spec.timeout, server.model, r.after) for url, body, r in both]
 
     def _ask(self, requests: Sequence[Request], server: Server) -> tuple[list[Heard], Seen]:
         from pytest_specgate.engines.serving import counters
@@ -244,6 +241,16 @@ class OpenAIEngine:
                 raise Failure(what, f"it serves {', '.join(probe.models)}: correct 'model'")
         return Server(arm, url, model, dialect, probe, dialect.rooms(self._hosts.log(arm), probe))
 
+    def _source(self, arm: Arm) -> Source:
+        """An arm's server, to be asked about texts."""
+        server = self._server(arm)
+
+        def ask(path: str, body: Mapping[str, Any]) -> Any:
+            loop, client = self._connected()
+            return loop.run(client.call(server.url + path, body, self._spec.timeout))
+
+        return Source(ask, server.model, server.dialect, server.dialect.eos(server.probe))
+
     @contextmanager
     def _telling(self, arm: Arm, url: str) -> Iterator[None]:
         """Say in the engine's name what failed between us and a server; the key of the API is in no message."""
@@ -283,17 +290,3 @@ class OpenAIEngine:
         if arm not in self._met():
             raise EngineError(self._name, f"the {arm.value} arm was not prepared", "name it in the context's arms")
         return self._servers[arm]
-
-
-def _require_library(engine: str) -> None:
-    try:
-        import aiohttp  # noqa: F401 - asked for here, so that the message is one of ours
-    except ImportError:
-        raise MissingPackage(engine, "kind openai needs the package aiohttp, which is not installed", EXTRA) from None
-
-
-def _counter(context: EngineContext, reference: str) -> Callable[[str], int]:
-    """A function that counts the tokens of a text as this tokenizer cuts it. Raises EngineError."""
-    from pytest_specgate.engines.hf.tokens import token_counter
-
-    return token_counter(context, reference)

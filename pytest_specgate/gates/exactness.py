@@ -5,17 +5,23 @@ little is measured: the control changes how many tokens a forward reads and sees
 tokens which the target chose. A real fault shows as one regret far beyond that noise, as two beyond it, or as more
 near ties than right software has. The reference arm's own texts stand the same test first: a machine whose target
 regrets its own tokens cannot blame a decoder.
+
+A server's texts are scored from outside, by another arithmetic than chose them and perhaps other weights in few bits.
+There the reference server's choices are the control, and only what the candidate says otherwise than the reference is
+judged: a token that the target alone chose too is no decoder's fault.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.parts import declared, unmeasured
-from pytest_specgate.logits import Choices, Control, Divergence, TextRegrets
+from pytest_specgate.logits import Between, Choices, Control, Divergence, TextRegrets
 from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
+from pytest_specgate.stats.choosing import beyond, more_than, reach
 from pytest_specgate.stats.proportions import chance_of_more
 from pytest_specgate.suite.cases import Gate
 
@@ -27,6 +33,11 @@ LEAST_ULPS = 2.0
 MOST_NOISE = 0.75
 #: With fewer control tokens their largest change says little.
 LEAST_CONTROL = 128
+#: A server's forwards of one and of several tokens are not known to agree with those that scored: in 16 bits the gap of
+#: two logits from 16 to 32 moves by so much between any two of them.
+LEAST_OUTSIDE = 0.25
+#: What the noise of a server may pass for once in so many runs, here and for near ties.
+_RARE = 1e-3
 _MANTISSA = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 #: In these a tie that rounding can turn is so rare that equal arithmetic means equal texts.
 FINE = frozenset({"float32", "float64"})
@@ -45,7 +56,12 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
 
 
 def tolerance(control: Control, dtype: str) -> float:
-    """The regret, in logits, that this machine's rounding explains."""
+    """The regret, in logits, that this machine's rounding explains.
+
+    From outside: that of which noise puts so few tokens beyond it that two would be rare.
+    """
+    if (law := control.between) is not None:
+        return max(LEAST_OUTSIDE, reach(control.tokens, law.density, law.scale, math.sqrt(_RARE)))
     return max(FACTOR * control.gap_change, LEAST_ULPS * ulp(control.median_best, dtype))
 
 
@@ -75,6 +91,8 @@ def _judged(found: Choices, noise: float, context: JudgeContext) -> tuple[Outcom
     """(outcome, what was found, what would decide)."""
     if refusal := _refusal(found, noise):
         return Outcome.INCONCLUSIVE, *refusal
+    if found.control.between is not None and found.max_tv is None:
+        return _from_outside(found, found.control.between, noise, context)
     if found.max_tv is not None:
         return *_effect(found, noise, found.max_tv), ""
     if fault := _fault(found, noise, context):
@@ -86,6 +104,57 @@ def _judged(found: Choices, noise: float, context: JudgeContext) -> tuple[Outcom
     largest = max(max(text.regrets, default=0.0) for text in found.candidate)
     said = f"all {tokens} tokens are the target's choice within its noise of {noise:.3g} logits"
     return Outcome.PASS, f"{said} (largest regret {largest:.3g}, {_ties(found.candidate)} near ties)", ""
+
+
+def _from_outside(found: Choices, law: Between, noise: float, context: JudgeContext) -> tuple[Outcome, str, str]:
+    """The same for texts of servers: of the candidate's tokens only those that the reference arm did not choose too."""
+    tokens, own = _tokens(found.candidate), [replace(t, regrets=t.own_regrets) for t in found.candidate]
+    if ends := _bad_ends(found):
+        return Outcome.FAIL, f"the text of {ends[0].prompt} {ends[0].bad_end}", ""
+    if not _tokens(own):
+        return Outcome.PASS, f"all {tokens} tokens are those that the reference server chose", ""
+    # No token is called wrong that lies about as far off as one that the target chose by itself.
+    limit = max(noise, law.worst)
+    if _off(own, limit):
+        beyond_it = _beyond(own, limit)
+        return (
+            Outcome.FAIL,
+            f"{beyond_it} of {tokens} tokens are not the target's choice: {_worst_own(found, limit)}",
+            "",
+        )
+    if said := _more_flips(found, own, context):
+        return Outcome.FAIL, said, ""
+    if noise > MOST_NOISE:
+        said = f"server and scorer disagree by up to {noise:.3g} logits, and more than {MOST_NOISE} hides faults"
+        return Outcome.INCONCLUSIVE, said, "score with the server's own weights and dtype, or by the server itself"
+    if _beyond(own, limit):
+        said = f"one of {tokens} tokens lies beyond the noise: {_worst_own(found, limit)}"
+        return Outcome.INCONCLUSIVE, said, "more prompts would tell: a second such token fails"
+    said = f"all {tokens} tokens are the target's choice within {noise:.3g} logits of noise between server and scorer"
+    return Outcome.PASS, f"{said} ({_tokens(own)} differ from the reference server's, {_ties(own)} near ties)", ""
+
+
+def _more_flips(found: Choices, own: Sequence[TextRegrets], context: JudgeContext) -> str:
+    """Near ties where the texts differ, beyond chance: against the reference's there, and against the noise's law."""
+    theirs, law = [replace(text, regrets=text.own_regrets) for text in found.reference], found.control.between
+    many, of, few, out_of = _ties(own), _tokens(own), _ties(theirs), _tokens(theirs)
+    if law is None or not out_of or chance_of_more(many, of, few, out_of) >= context.alpha:
+        return ""
+    # Where texts part both tokens nearly tie, whoever is right.
+    explained = beyond(of, law.density, max(law.scale, LEAST_OUTSIDE / 2), 0.0) + len(found.divergences)
+    if more_than(many, explained) >= context.alpha:
+        return ""
+    said = f"{many} of the {of} tokens that differ from the reference server's lie below the target's choice"
+    return f"{said}: more than chance (the reference's {few} of {out_of}, and noise explains {explained:.0f})"
+
+
+def _worst_own(found: Choices, noise: float) -> str:
+    """As :func:`_worst`, of the tokens that are the candidate's own."""
+    marked = [
+        replace(t, regrets=tuple(r if t.own is None or at in t.own else -1.0 for at, r in enumerate(t.regrets)))
+        for t in found.candidate
+    ]
+    return _worst(marked, noise)
 
 
 def _effect(found: Choices, noise: float, most: float) -> tuple[Outcome, str]:
@@ -103,14 +172,16 @@ def _refusal(found: Choices, noise: float) -> tuple[str, str] | None:
     if control.tokens < LEAST_CONTROL:
         said = f"a control of {control.tokens} tokens says too little of the target's noise"
         return said, f"raise max_tokens or add prompts: it takes {LEAST_CONTROL}"
-    if noise > MOST_NOISE:
+    if noise > MOST_NOISE and control.between is None:
         said = f"the target's own arithmetic moves margins by up to {control.gap_change:.3g} logits here"
         said += f", and noise of {noise:.3g} hides faults (at most {MOST_NOISE})"
         return said, "use float32, or kernels that do not depend on the batch"
     if _off(found.reference, noise):
         said = f"the reference arm fails the same test ({_worst(found.reference, noise)})"
-        said += ": on this machine the target disagrees with itself, which is not the decoder's doing"
-        return said, "find out why one-token decoding and scoring differ: processors, caches, hardware"
+        who = "the target disagrees with itself" if control.between is None else "server and scorer disagree"
+        said += f": on this machine {who}, which is not the decoder's doing"
+        hint = "find out why one-token decoding and scoring differ: processors, caches, hardware"
+        return said, hint if control.between is None else "name a scorer with the servers' own target and dtype"
     return None
 
 
@@ -180,7 +251,9 @@ def _worst(texts: Sequence[TextRegrets], noise: float) -> str:
 
 def _notes(found: Choices, noise: float) -> Iterator[str]:
     control = found.control
-    if found.control_fresh:
+    if (law := control.between) is not None:
+        yield f"control: {control.tokens} tokens of the reference server, the worst {law.worst:.3g} logits off"
+    elif found.control_fresh:
         yield f"control: {control.tokens} tokens in {control.seconds:.0f} s, kept for later runs and not counted"
     if found.restless:
         yield f"the reference arm gave {found.restless} prompts another text in another round: not the decoder's doing"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pytest_specgate.chances import Chances, DrawnText, Fit
 from pytest_specgate.engines.base import ChanceScorer, Engine
 from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.measure.outside import identified
 from pytest_specgate.measure.texts import declared, requests_of
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Capability, Measurement, Pair, Request
@@ -47,6 +48,7 @@ class FitPass:
             return measurement
         started = time.monotonic()
         try:
+            measurement = identified(self.engine, self.case, measurement)
             self._score(self.engine, measurement)
         except SpecgateError as error:
             self.error = error

@@ -22,6 +22,7 @@ from pytest_specgate.engines.content import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
+from pytest_specgate.measure.outside import control_from, identified, outsider
 from pytest_specgate.measure.texts import declared, requests_of
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
@@ -115,6 +116,8 @@ def with_scores(
     if not any(gate.spec.info.family is Family.EXACTNESS for gate in case.gates):
         return measurement, None
     try:
+        if measurement.greedy:
+            measurement = identified(engine, case, measurement)
         return replace(measurement, exactness=score_case(engine, case, measurement, progress)), None
     except SpecgateError as error:
         return measurement, error
@@ -138,6 +141,10 @@ def score_case(
     seconds = time.monotonic() - started
     scored = tuple(ScoredText(r.prompt, ids, s) for r, ids, s in zip(texts.requests, texts.ids, scores))
     own = _distinct(asked, [pair.reference for pair in measurement.pairs])
+    if outsider(engine) is not None:
+        plain = set(zip((request.prompt for request in own.requests), own.ids))
+        reference = [text.scores for text in scored if (text.prompt, text.token_ids) in plain]
+        return Exactness(scored, control_from(reference, _width(measurement)), seconds, True, declared(case))
     control, fresh = _control(target, own, measurement, progress)
     return Exactness(scored, control, seconds, fresh, declared(case))
 
@@ -155,6 +162,8 @@ def control_for(
     """The control of an engine that scores, on plain answers of its reference arm; None where there are none."""
     if not isinstance(engine, Scorer) or not asked:
         return None
+    if outsider(engine) is not None:
+        return control_from(scores_of(engine, case.engine, asked), _width(measurement))
     return _control(_Target(case.engine, engine, engine), _texts(asked), measurement, progress)[0]
 
 

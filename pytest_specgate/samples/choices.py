@@ -5,12 +5,15 @@ Every distinct text of a prompt counts once: a greedy decoder that repeats itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.logits import Choices, Divergence, Scores, TextRegrets
 from pytest_specgate.records import Arm, Measurement, Trace
 from pytest_specgate.samples.blocks import trace_of
+
+#: A token that comes again after so many tokens that came before it, in the same text, is a repetition.
+LOOP = 8
 
 _Scored = Mapping[tuple[str, tuple[int, ...]], Scores]
 
@@ -21,7 +24,9 @@ def choices(measurement: Measurement) -> Choices | None:
     if exactness is None:
         return None
     scored = {(text.prompt, text.token_ids): text.scores for text in exactness.texts}
-    candidate, reference = (tuple(_texts(measurement, arm, scored)) for arm in (Arm.CANDIDATE, Arm.REFERENCE))
+    outside = exactness.control.between is not None
+    both = (Arm.CANDIDATE, Arm.REFERENCE)
+    candidate, reference = (tuple(_texts(measurement, arm, scored, outside=outside)) for arm in both)
     return Choices(
         candidate=candidate,
         reference=reference,
@@ -33,11 +38,35 @@ def choices(measurement: Measurement) -> Choices | None:
     )
 
 
-def _texts(measurement: Measurement, arm: Arm, scored: _Scored) -> Iterator[TextRegrets]:
+def _texts(measurement: Measurement, arm: Arm, scored: _Scored, *, outside: bool) -> Iterator[TextRegrets]:
+    """Regrets of an arm's texts; where they were scored from ``outside``, with the tokens that are the arm's own."""
     distinct = {(p.prompt, trace_of(p, arm).token_ids): trace_of(p, arm) for p in reversed(measurement.pairs)}
-    for (prompt, _), trace in reversed(distinct.items()):
-        regrets = _scores(measurement, trace, scored).regrets
-        yield TextRegrets(prompt, regrets[: until_end(trace)], _bad_end(trace))
+    other = Arm.REFERENCE if arm is Arm.CANDIDATE else Arm.CANDIDATE
+    for (prompt, ids), trace in reversed(distinct.items()):
+        regrets, end = _scores(measurement, trace, scored).regrets, until_end(trace)
+        theirs = {trace_of(p, other).token_ids for p in measurement.pairs if p.prompt == prompt} if outside else ()
+        own = _own(ids[:end], theirs) if outside else None
+        yield TextRegrets(prompt, regrets[:end], _bad_end(trace), own)
+
+
+def _own(ids: tuple[int, ...], others: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Output tokens that tell of this text alone: what another text says alike, and what it repeats, left out."""
+    common = max((_common(ids, theirs) for theirs in others), default=0)
+    return tuple(at for at in _fresh(ids) if at >= common)
+
+
+def _fresh(ids: tuple[int, ...]) -> Iterator[int]:
+    """Tokens that repeat nothing: a text that goes round in circles meets the same near tie again and again."""
+    seen: set[tuple[int, ...]] = set()
+    for at in range(len(ids)):
+        ending = ids[max(0, at + 1 - LOOP) : at + 1]
+        if len(ending) < LOOP or ending not in seen:
+            yield at
+        seen.add(ending)
+
+
+def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
 def _scores(measurement: Measurement, trace: Trace, scored: _Scored) -> Scores:
@@ -69,10 +98,7 @@ def _divergences(measurement: Measurement, scored: _Scored) -> Iterator[Divergen
         if one.token_ids == other.token_ids or key in told:
             continue
         told.add(key)
-        here = next(
-            (i for i, (a, b) in enumerate(zip(one.token_ids, other.token_ids)) if a != b),
-            min(one.output_tokens, other.output_tokens),
-        )
+        here = _common(one.token_ids, other.token_ids)
         (one_id, one_logit), (other_id, other_logit) = (
             (t.token_ids[here], _scores(measurement, t, scored).emitted[here])
             if here < t.output_tokens

@@ -89,6 +89,19 @@ def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:
         _refuse_cold(gate, spec, _at(tree, "gates", index, "metric"))
         _refuse_untold(gate, spec, _at(tree, "gates", index, "metric"))
         _refuse_forced(gate, spec, _at(tree, "gates", index, "metric"))
+    for name, engine in spec.engines.items():
+        if engine.scorer is not None and engine.scorer.engine is not None:
+            _check_scorer(engine.scorer.engine, spec, _at(tree, "engines", name, "scorer"))
+
+
+def _check_scorer(name: str, spec: SuiteSpec, where: Location) -> None:
+    """A scorer is an engine of the suite that computes here."""
+    local = {engine: None for engine, one in spec.engines.items() if one.kind != "openai"}
+    hint = f"choose among: {', '.join(local)}" if local else "describe it here: scorer: {target: ...}"
+    if name not in spec.engines:
+        raise SuiteError(where, f"no engine {name!r}{did_you_mean(name, local)}", hint)
+    if name not in local:
+        raise SuiteError(where, f"engine {name!r} is a server too, and a scorer computes in this process", hint)
 
 
 def _refuse_cold(gate: GateSpec, spec: SuiteSpec, where: Location) -> None:

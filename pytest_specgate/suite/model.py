@@ -172,6 +172,13 @@ class SuiteSpec(Strict):
     advice: AdviceSpec = AdviceSpec()
     gates: tuple[GateSpec, ...] = Field(min_length=1, examples=['[{metric: speedup, limit: ">=1.2x"}]'])
 
+    def scorer_of(self, engine: str) -> EngineSpec | None:
+        """The engine that scores this one's texts; None where the suite names none."""
+        scorer = self.engines[engine].scorer
+        if scorer is None:
+            return None
+        return scorer.spec() if scorer.engine is None else self.engines[scorer.engine]
+
     @field_validator("specgate", mode="before")
     @classmethod
     def _format(cls, value: object) -> object:

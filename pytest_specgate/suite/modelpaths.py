@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_specgate.suite.tree import Mapping, Node, Scalar
 
-_PLACES = (("target",), ("candidate", "draft"))
+_PLACES = (("target",), ("candidate", "draft"), ("scorer", "target"), ("scorer", "candidate", "draft"))
 
 
 def from_suite(tree: Mapping, folder: Path, root: Path) -> Mapping:

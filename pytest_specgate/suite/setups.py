@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from pytest_specgate.suite.quantities import Flag, Real, Strict, Whole
+from pytest_specgate.suite.quantities import Flag, Name, Real, Strict, Whole
 from pytest_specgate.suite.servers import ServerSpec
 
 
@@ -91,6 +91,34 @@ class Candidate(Strict):
             )
 
 
+class ScorerSpec(Strict):
+    """What scores a server's texts in specgate's own process: another engine of the suite, or one described here.
+
+    ``candidate`` is what drafts, for the chances of drafts alone; a server's text is teacher-forced through the target.
+    """
+
+    engine: Name | None = Field(None, description="an engine of this suite with the same target", examples=["local"])
+    kind: Literal["native", "transformers"] = "transformers"
+    target: str | None = Field(None, description="the servers' own target: Hub id, local directory, GGUF file or pkg://")
+    candidate: Candidate | None = Field(None, description="how the candidate server drafts; for distribution_fit")
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "float16", "bfloat16", "float64"] = "auto"
+    attention: str = "auto"
+    threads: Whole | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> ScorerSpec:
+        if (self.engine is None) == (self.target is None):
+            raise ValueError("a scorer is an engine of this suite, or has a 'target' — give one of the two")
+        if self.engine is not None and (idle := sorted(self.model_fields_set - {"engine"})):
+            raise ValueError(f"the scorer takes {idle[0]!r} from engine {self.engine!r} — remove it here")
+        return self
+
+    def spec(self) -> EngineSpec:
+        """The engine that scores, as if the suite had it."""
+        return EngineSpec(**self.model_dump(exclude={"engine", "kind"}, exclude_unset=True), kind=self.kind)
+
+
 class EngineSpec(Strict):
     """A set-up of target and candidate: which adapter runs it, and with what."""
 
@@ -115,9 +143,17 @@ class EngineSpec(Strict):
         False, description="kind native on a GPU: record forwards as CUDA graphs, by shape, and replay them"
     )
     server: ServerSpec | None = Field(None, description="kind openai: the two servers, and how they are asked")
+    scorer: ScorerSpec | None = Field(
+        None, description="kind openai: what scores the servers' texts, by name or described; else the server itself"
+    )
     options: dict[str, object] = Field(
         default_factory=dict, description="keyword arguments for a user's own adapter"
     )
+
+    @field_validator("scorer", mode="before")
+    @classmethod
+    def _by_name(cls, value: object) -> object:
+        return {"engine": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _recorded(self) -> EngineSpec:
@@ -130,10 +166,12 @@ class EngineSpec(Strict):
         if self.kind != "openai":
             if self.server is not None:
                 raise ValueError("'server' is for servers behind HTTP — add 'kind: openai', or remove it")
+            if self.scorer is not None:
+                raise ValueError("'scorer' judges the texts of servers — add 'kind: openai', or remove it")
             return self
         if self.server is None:
             needed = "'server: {model: ..., reference: {url: ...}, candidate: {url: ...}}'"
             raise ValueError(f"kind openai needs 'server' — add {needed}")
-        if idle := sorted(self.model_fields_set - {"kind", "server"}):
+        if idle := sorted(self.model_fields_set - {"kind", "server", "scorer"}):
             raise ValueError(f"kind openai takes no {idle[0]!r} — remove it: a server is started with its own settings")
         return self

@@ -79,7 +79,7 @@ class FakeServer:
     """``with FakeServer(Script(...)) as server:`` answers at ``server.url`` until the block ends.
 
     ``requests`` are the bodies that were asked; ``key`` is demanded as a bearer token where it is set; ``pages``
-    replace or add answers to GET requests.
+    replace or add answers to GET requests, ``posts`` are answers to POST requests that want no stream.
     Nothing is answered before ``together`` requests were asked.
     """
 
@@ -98,6 +98,7 @@ class FakeServer:
         self.headers: list[Mapping[str, str]] = []
         self.connections = 0
         self.pages: dict[str, Page] = {}
+        self.posts: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
         self.together = 0
         self.after_reply: Callable[[], None] = lambda: None
         self._key, self._tls, self._owner = key, tls, owner
@@ -173,7 +174,10 @@ class FakeServer:
         if self.script.unkept and writer in self._used:
             return False
         self._used.add(writer)
-        self.requests.append(json.loads(data))
+        body = json.loads(data)
+        if path in self.posts and not body.get("stream"):
+            return await _send(writer, (200, "application/json", json.dumps(self.posts[path](body))))
+        self.requests.append(body)
         self.headers.append(headers)
         return await self._answer(writer, self.requests[-1])
 

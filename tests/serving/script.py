@@ -7,6 +7,7 @@ says; under speculation a chunk of n tokens is a round that kept n − 1 of ``k`
 from __future__ import annotations
 
 import json
+import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from typing import Any
 
 WORDS = ("the", "draft", "model", "proposes", "four", "tokens", "and", "target", "keeps", "what", "it", "would", "say")
 EOS = 2
+#: The id of the first word; the others follow.
+FIRST = 10
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,14 @@ class Script:
     ``unkept`` (a connection's second request breaks it), ``status`` (with ``retry_after``, for the first ``busy``
     requests where that is not 0), ``content_type``, ``drop_after`` chunks (the connection breaks), ``hang_after``
     chunks (silence), ``endless`` (tokens for ever), ``error_after`` chunks (an error event), ``split`` (bytes a write),
-    ``comments`` (keep-alive lines before each chunk).
+    ``comments`` (keep-alive lines before each chunk), ``wrong_every`` so many tokens (a draft's word is kept unseen).
 
     ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached.
+
+    ``drawn`` is whether tokens are drawn where a request has a temperature: from the ``target``, from the ``draft``, or
+    ``unfiltered`` (see :mod:`tests.serving.target`). ``template`` is how many tokens the chat template makes of a
+    prompt; the server counts ``misread`` more of them.
     """
 
     tokens: int = 13
@@ -63,6 +70,10 @@ class Script:
     preempts: int = 0
     caches: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    wrong_every: int = 0
+    drawn: str = ""
+    template: int = 7
+    misread: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ def reply(script: Script, body: Mapping[str, Any], cached: int | None = None) ->
     chat = "messages" in body
     pieces, done, total = [], 0, len(said)
     if script.role and chat:
-        pieces.append(_piece(script, 0.0, {"role": "assistant", "content": ""}, chat, (), 0))
+        pieces.append(_opening(script, body))
     pieces += [_piece(script, 0.0, {"content": ""}, chat, (), number + 1) for number in range(script.empty)]
     for number, size in enumerate(sizes):
         tokens = said[done : done + size]
@@ -107,7 +118,7 @@ def reply(script: Script, body: Mapping[str, Any], cached: int | None = None) ->
         ids = tuple(token for token, _ in tokens)
         pieces.append(_piece(script, after, {key: text}, chat, ids, done, last))
     if script.usage != "none":
-        usage = _usage(total)
+        usage = _usage(script, body, total)
         if cached is not None:
             usage["usage"] |= {"prompt_tokens": len(words_of(body)), "prompt_tokens_details": {"cached_tokens": cached}}
         pieces.append(_piece_of(0.0, {**_envelope(script), "choices": [], **usage, **_metrics(script, sizes)}))
@@ -122,14 +133,40 @@ def endless(script: Script) -> Iterator[Piece]:
         yield _piece(script, script.gap, {"content": f" {word}"}, True, (10,), 1)
 
 
+def prompt_ids(script: Script, body: Mapping[str, Any]) -> tuple[int, ...]:
+    """The prompt as the server reads it: ids as they come, a text by its sum."""
+    prompt = body.get("prompt") or body["messages"][-1]["content"]
+    if isinstance(prompt, list):
+        return tuple(prompt)
+    # Their sum leaves the text's own number when it is divided by the number of words.
+    size = len(script.words)
+    return (1, 101 + zlib.crc32(prompt.encode()) % size, *(3,) * 5, *(size,) * (script.template - 7))
+
+
 def _said(script: Script, body: Mapping[str, Any]) -> tuple[list[tuple[int, str]], str]:
     """Tokens as (id, text), the end of text being the last unless the budget cuts it, and the finish reason."""
-    prompt = body.get("prompt") or body["messages"][-1]["content"]
-    start = zlib.crc32(prompt.encode()) % len(script.words)
-    numbers = [(start + i) % len(script.words) for i in range(script.tokens - 1)]
-    said = [(10 + n, f" {script.words[n]}") for n in numbers] + [(EOS, "")]
-    budget = int(body["max_tokens"])
+    budget, size = int(body["max_tokens"]), len(script.words)
+    prompt = prompt_ids(script, body)
+    if script.drawn and body.get("temperature"):
+        ids = _drawn(script, prompt, body)
+    else:
+        start = sum(prompt) % size
+        ids = [FIRST + (start + i) % size for i in range(script.tokens - 1)]
+        if script.wrong_every:
+            last = script.wrong_every - 1
+            ids = [FIRST + (t - FIRST + 5 * (i % (last + 1) == last)) % size for i, t in enumerate(ids)]
+        ids.append(EOS)
+    said = [(token, "" if token == EOS else f" {script.words[token - FIRST]}") for token in ids]
     return said[:budget], "stop" if len(said) <= budget else "length"
+
+
+def _drawn(script: Script, prompt: Sequence[int], body: Mapping[str, Any]) -> list[int]:
+    from tests.serving.target import draw
+
+    source, ids = random.Random(f"{body.get('seed')}:{prompt}"), list[int]()
+    while len(ids) < script.tokens and EOS not in ids:
+        ids.append(draw(script, prompt, ids, body, source))
+    return ids
 
 
 def _sizes(script: Script, total: int) -> Iterator[int]:
@@ -146,8 +183,17 @@ def _envelope(script: Script) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "smol", **script.extra}
 
 
-def _usage(total: int) -> dict[str, Any]:
-    return {"usage": {"prompt_tokens": 7, "total_tokens": 7 + total, "completion_tokens": total}}
+def _usage(script: Script, body: Mapping[str, Any], total: int) -> dict[str, Any]:
+    read = len(prompt_ids(script, body)) + script.misread
+    return {"usage": {"prompt_tokens": read, "total_tokens": read + total, "completion_tokens": total}}
+
+
+def _opening(script: Script, body: Mapping[str, Any]) -> Piece:
+    """The chunk that says who speaks, and which prompt was read where ids are told."""
+    choice = {"index": 0, "logprobs": None, "finish_reason": None, "delta": {"role": "assistant", "content": ""}}
+    read = {"prompt_token_ids": list(prompt_ids(script, body))} if script.ids else {}
+    usage = _usage(script, body, 0) if script.usage == "continuous" else {}
+    return _piece_of(0.0, {**_envelope(script), "choices": [choice], **read, **usage})
 
 
 def _metrics(script: Script, sizes: Sequence[int]) -> dict[str, Any]:
@@ -180,7 +226,7 @@ def _piece(
     choice |= {"delta": dict(delta)} if chat else {"text": delta.get("content", "")}
     if script.ids:
         choice["token_ids"] = list(ids) or None
-    usage = _usage(done) if script.usage == "continuous" else {}
+    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": done}} if script.usage == "continuous" else {}
     return _piece_of(after, {**_envelope(script), "choices": [choice], **usage}, len(ids))
 
 

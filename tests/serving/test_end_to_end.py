@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ EXACT = (
 SPECULATES = Script(pattern=(1, 3, 2), k=4)
 
 
-def served(reference: str, candidate: str, **server: Any) -> Mapping[str, object]:
+def served(reference: str, candidate: str, **server: Any) -> dict[str, Any]:
     """The engine of a suite on these two addresses."""
     urls = {"reference": {"url": reference}, "candidate": {"url": candidate}}
     return {"pair": {"kind": "openai", "server": {"model": "smol", **urls, **server}}}

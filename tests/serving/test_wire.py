@@ -123,11 +123,12 @@ def test_the_suites_own_keys_go_along_and_come_before_a_dialects_defaults() -> N
     assert found["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-def test_further_ends_reach_who_takes_them_and_ids_nobody() -> None:
+def test_further_ends_and_ids_reach_who_takes_them() -> None:
     ending = replace(ask(), stop_ids=(7, 9))
     for dialect in ("vllm", "sglang", "trtllm"):
         assert asked(ending, dialect)["stop_token_ids"] == [7, 9]
     with pytest.raises(Lacking, match="takes no 'stop_ids'"):
         asked(ending, "plain")
     with pytest.raises(Lacking, match="cannot be asked by token ids"):
-        asked(replace(ask(), token_ids=(1, 2)), "vllm")
+        asked(replace(ask(), token_ids=(1, 2)), "tgi")
+    assert asked(replace(ask(), token_ids=(1, 2)), "vllm")["prompt"] == [1, 2]

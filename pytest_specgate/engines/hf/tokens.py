@@ -13,10 +13,15 @@ from pytest_specgate.engines.store import locate
 
 def token_counter(context: EngineContext, reference: str) -> Callable[[str], int]:
     """A function from a text to its number of tokens, no special ones added. Raises EngineError."""
+    tokenizer = load_tokenizer(context, reference)
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+
+
+def load_tokenizer(context: EngineContext, reference: str) -> Any:
+    """The tokenizer at a Hub id, a directory, or of a model that is named as a target is. Raises EngineError."""
     from transformers import AutoTokenizer
 
     with translated(context.name, f"cannot load tokenizer {reference!r}"), without_progress_bars():
         local = context.folder / reference
         folder = local if local.is_dir() else locate(reference, context)
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=context.allow_remote_code)
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=context.allow_remote_code)

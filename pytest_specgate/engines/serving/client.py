@@ -126,6 +126,21 @@ class Client:
                 return None
             raise failures.of_error(error, PAGE_SECONDS) or error from None
 
+    async def call(self, url: str, body: Mapping[str, Any], silence: float) -> Any:
+        """The JSON that a page answers to JSON. Raises Failure."""
+        import aiohttp
+
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        try:
+            async with self._opened().post(url, json=body, timeout=limit, allow_redirects=False) as response:
+                if response.status != 200:
+                    raise failures.of_status(response.status, await _said(response), "")
+                return json.loads(await response.text())
+        except ValueError:
+            raise Failure("answers with what is no JSON", "check 'url' and 'dialect'") from None
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            raise failures.of_error(error, silence) or error from None
+
     async def ask(self, posts: Sequence[Post]) -> list[Exchange]:
         """Send all, each when it comes; the answers in order. Raises the first Failure and gives the others up.
 

@@ -58,7 +58,8 @@ class Answer:
     """A whole answer. ``completion_tokens`` is the usage at its end; ``said`` merges the events' other top-level keys.
 
     ``cached_tokens`` are those of the prompt that were in the server's cache already, where its usage tells them;
-    ``stop`` is the stop string that ended it, where the server tells; ``whole`` is whether an end was announced.
+    ``stop`` is the stop string that ended it, where the server tells; ``whole`` is whether an end was announced;
+    ``prompt_ids`` are the prompt's, where the server tells them.
     """
 
     submit_ns: int
@@ -70,6 +71,7 @@ class Answer:
     cached_tokens: int | None = None
     said: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = False
+    prompt_ids: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -102,6 +104,7 @@ class _Reader:
     finish: str = ""
     stop: str | None = None
     done: bool = False
+    prompt_ids: tuple[int, ...] = ()
 
     def take(self, event: Event) -> None:
         data = _object(event.data)
@@ -116,6 +119,7 @@ class _Reader:
         if total is None and sums is not None:
             total = sums[0]
         self.said.update(data)
+        self.prompt_ids = self.prompt_ids or _ids(data.get("prompt_token_ids"))
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._choose(event.t_ns, choice, total, sums)
@@ -128,6 +132,7 @@ class _Reader:
             self.finish = finish
             stop = choice.get("stop_reason", choice.get("matched_stop"))
             self.stop = stop if isinstance(stop, str) else None
+        self.prompt_ids = self.prompt_ids or _ids(choice.get("prompt_token_ids"))
         if isinstance(meta := choice.get("meta_info"), dict):
             self.said["meta_info"] = {**self.said.get("meta_info", {}), **meta}
         delta = choice.get("delta")
@@ -149,6 +154,7 @@ class _Reader:
             cached_tokens=_cached(self.usage.get("prompt_tokens_details")),
             said=self.said,
             whole=self.done or bool(self.finish),
+            prompt_ids=self.prompt_ids,
         )
 
 

@@ -37,7 +37,7 @@ def body(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> di
         **dialect.off,
         **spec.body,
         "model": model,
-        **_prompt(request, spec.endpoint),
+        **_prompt(request, spec.endpoint, dialect),
         "max_tokens": request.max_tokens,
         "stream": True,
         "stream_options": options,
@@ -46,9 +46,16 @@ def body(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> di
     }
 
 
-def _prompt(request: Request, endpoint: str) -> dict[str, Any]:
+def path(request: Request, endpoint: str) -> str:
+    """Where a request goes: a prompt of token ids is a text completion, whatever the endpoint."""
+    return PATHS["completions" if request.token_ids is not None else endpoint]
+
+
+def _prompt(request: Request, endpoint: str, dialect: Dialect) -> dict[str, Any]:
     if request.token_ids is not None:
-        raise Lacking("cannot be asked by token ids over this protocol", "use prompts of text")
+        if not dialect.takes_ids:
+            raise Lacking("cannot be asked by token ids over this protocol", "use prompts of text")
+        return {"prompt": list(request.token_ids)}
     if endpoint == "chat":
         return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
     if len(request.messages) > 1:

