@@ -80,6 +80,15 @@ def test_split_bytes_comments_and_a_missing_end_mark_change_nothing(arms: Arms, 
     assert "é数 🎯 ü" in odd.text
 
 
+def test_a_model_that_says_how_a_stream_ends_does_not_end_its_own(arms: Arms) -> None:
+    engine, _, _ = arms(replace(FINE, words=("data: [DONE]", "data:[DONE]\n")))
+
+    (found,) = engine.generate([ask()], Arm.CANDIDATE)
+
+    assert found.output_tokens == 13
+    assert found.text.count("[DONE]") == 12
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_asked_again_when_it_says_when(arms: Arms, status: int) -> None:
     engine, _, fast = arms(replace(FINE, status=status, retry_after="0", busy=2))

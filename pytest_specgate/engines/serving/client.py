@@ -1,13 +1,15 @@
 """The HTTP client: sends requests side by side, and stamps what arrives.
 
 While answers come in, nothing is done but to read and to stamp: events are found and parsed afterwards, so that one
-stream's parsing does not delay another's time. Read are bytes as they arrive; a stream that stays silent, or never
-ends, is ended. Connections are kept, so a measured request does not open one. Built and used on one event loop.
+stream's parsing does not delay another's. A read is as old as the newest of its bytes (:mod:`arrival`). A stream that
+stays silent, or never ends, is ended. Connections are kept, so a measured request does not open one. Built and used on
+one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 import time
@@ -15,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.serving import failures
+from pytest_specgate.engines.serving import arrival, failures
 from pytest_specgate.engines.serving.failures import Failure
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ PAGE_SECONDS = 20.0
 BYTES_PER_TOKEN, EVENTS_PER_TOKEN, ALLOWANCE = 16_384, 4, 1_024
 #: Seconds to wait for the end of a body whose stream has ended: a connection that is read to its end can be kept.
 LINGER = 0.5
-_DONE = (b"data: [DONE]", b"data:[DONE]")
+#: What begins an event, and what ends a stream: a line of its own, for a model may well say "[DONE]".
+_EVENT, _END, _ENDS = b"data:", b"[DONE]", (b"\ndata: [DONE]", b"\ndata:[DONE]")
 _TAIL = 16
 
 
@@ -69,15 +72,21 @@ class Client:
     def __init__(self, headers: Mapping[str, str], *, secure: bool = True) -> None:
         self._headers, self._secure = dict(headers), secure
         self._session: aiohttp.ClientSession | None = None
+        self._froze = False
 
     async def open(self) -> None:
         """Make the session; needs a running loop."""
         import aiohttp
 
+        if not gc.get_freeze_count():
+            # The collector would keep us from reading for 100 ms while it looks through an imported torch.
+            self._froze = True
+            gc.collect()
+            gc.freeze()
         self._session = aiohttp.ClientSession(
             headers=self._headers,
             # Made here, for the library's own was made when it was imported, before anybody named a certificate.
-            connector=aiohttp.TCPConnector(
+            connector=arrival.connector(
                 limit=0, keepalive_timeout=300, ssl=ssl.create_default_context() if self._secure else False
             ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
@@ -90,6 +99,9 @@ class Client:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        if self._froze:
+            self._froze = False
+            gc.unfreeze()
 
     async def pages(self, base: str, pages: Sequence[str]) -> dict[str, Any]:
         """The pages that the server has: JSON where they are, else text. Raises Failure where it cannot be reached."""
@@ -181,9 +193,8 @@ class Client:
         """
         import aiohttp
 
-        reads: list[tuple[int, bytes]] = []
+        body = _Body(post)
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=post.silence)
-        submit = time.perf_counter_ns()
         try:
             async with self._opened().post(post.url, data=post.body, timeout=limit, allow_redirects=False) as response:
                 if response.status in (429, 503) and sent < MOST_TRIES and (wait := _wait(response)) is not None:
@@ -192,14 +203,14 @@ class Client:
                     raise failures.of_status(response.status, await _said(response), post.model)
                 if response.content_type != "text/event-stream":
                     raise failures.no_stream(response.content_type, await _said(response))
-                await _read(response.content, post, reads)
+                await body.read(response.content, arrival.clock())
         except aiohttp.ServerDisconnectedError:
-            if sent == 1 and not reads:
+            if sent == 1 and not body.reads:
                 return None
-            raise failures.cut_short(bool(reads)) from None
+            raise failures.cut_short(bool(body.reads)) from None
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
-            raise failures.of_error(error, post.silence, tokens_seen=bool(reads)) or error from None
-        return Exchange(submit, tuple(reads))
+            raise failures.of_error(error, post.silence, tokens_seen=bool(body.reads)) or error from None
+        return Exchange(body.submit_ns, tuple(body.reads))
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -207,27 +218,39 @@ class Client:
         return self._session
 
 
-async def _read(content: Any, post: Post, reads: list[tuple[int, bytes]]) -> None:
-    """Read to the stream's end into ``reads``."""
-    most_bytes = (post.max_tokens + ALLOWANCE) * BYTES_PER_TOKEN
-    most_events = (post.max_tokens + ALLOWANCE) * EVENTS_PER_TOKEN
-    silence_ns, tail = int(post.silence * 1e9), b""
-    size, seen, last_event = 0, 0, time.perf_counter_ns()
-    while data := await content.readany():
-        now = time.perf_counter_ns()
-        reads.append((now, data))
-        joined = tail + data
-        size += len(data)
-        if found := joined.count(b"data:"):
-            seen, last_event = seen + found, now
-        elif now - last_event > silence_ns:
-            raise failures.silent(post.silence)
-        if size > most_bytes or seen > most_events:
-            raise failures.endless(post.max_tokens)
-        if any(done in joined for done in _DONE):
-            await _linger(content)
-            return
-        tail = joined[-_TAIL:]
+class _Body:
+    """One answer's bytes as they come, each read with its time; made when the request is sent."""
+
+    def __init__(self, post: Post) -> None:
+        self._silence, self._max_tokens = post.silence, post.max_tokens
+        self._room = (post.max_tokens + ALLOWANCE) * BYTES_PER_TOKEN
+        self._events_left = (post.max_tokens + ALLOWANCE) * EVENTS_PER_TOKEN
+        self.reads: list[tuple[int, bytes]] = []
+        self.submit_ns = time.perf_counter_ns()
+
+    async def read(self, content: Any, clock: arrival.Clock) -> None:
+        """Read to the stream's end. Raises Failure."""
+        silence_ns, tail = int(self._silence * 1e9), b"\n"
+        last, last_event = self.submit_ns, time.perf_counter_ns()
+        while data := await content.readany():
+            last = max(clock(), last)
+            self.reads.append((last, data))
+            joined = tail + data
+            if found := joined.count(_EVENT):
+                last_event = last
+            elif last - last_event > silence_ns:
+                raise failures.silent(self._silence)
+            self._count(len(data), found)
+            if _END in joined and any(end in joined for end in _ENDS):
+                await _linger(content)
+                return
+            tail = joined[-_TAIL:]
+
+    def _count(self, size: int, events: int) -> None:
+        self._room -= size
+        self._events_left -= events
+        if self._room < 0 or self._events_left < 0:
+            raise failures.endless(self._max_tokens)
 
 
 async def _linger(content: Any) -> None:

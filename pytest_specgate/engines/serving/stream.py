@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pytest_specgate.engines.serving.sse import DONE, Event
 
+_DECODER = json.JSONDecoder()
 #: Longest part of a server's own words that a message quotes.
 QUOTED = 300
 
@@ -108,7 +109,7 @@ class _Reader:
 
     def take(self, event: Event) -> None:
         data = _object(event.data)
-        if problem := _error_of(data):
+        if ("error" in data or data.get("object") == "error") and (problem := _error_of(data)):
             raise BadStream(problem, _code_of(data))
         usage, choices = data.pop("usage", None), data.pop("choices", None)
         total = None
@@ -137,11 +138,13 @@ class _Reader:
             self.said["meta_info"] = {**self.said.get("meta_info", {}), **meta}
         delta = choice.get("delta")
         parts = delta if isinstance(delta, dict) else {"content": choice.get("text")}
-        reasoning = _text(parts.get("reasoning_content")) or _text(parts.get("reasoning"))
-        tool, ids = _called(parts.get("tool_calls")), _ids(choice.get("token_ids"))
-        self.deltas.append(
-            Delta(t_ns, _text(parts.get("content")), reasoning, tool, ids, total, isinstance(finish, str), sums)
-        )
+        content, reasoning, tool = parts.get("content"), "", ""
+        if not content or len(parts) > 1:  # most chunks hold a text and nothing else
+            reasoning = _text(parts.get("reasoning_content")) or _text(parts.get("reasoning"))
+            tool = _called(parts.get("tool_calls"))
+        ids = _ids(choice.get("token_ids"))
+        last = isinstance(finish, str)
+        self.deltas.append(Delta(t_ns, _text(content), reasoning, tool, ids, total, last, sums))
 
     def answer(self) -> Answer:
         return Answer(
@@ -160,12 +163,21 @@ class _Reader:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = _parsed(text)
     except ValueError:
         raise BadStream(f"an event is no JSON: {quoted(text)}") from None
     if not isinstance(data, dict):
         raise BadStream(f"an event is no JSON object: {quoted(text)}")
     return data
+
+
+def _parsed(text: str) -> Any:
+    """As ``json.loads``, which takes as long again to look for spaces around a chunk that has none."""
+    if text[:1] == "{":
+        data, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return data
+    return json.loads(text)
 
 
 def _error_of(data: Mapping[str, Any]) -> str:
@@ -215,7 +227,9 @@ def _cached(details: object) -> int | None:
 
 
 def _ids(value: object) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, list) and {int}.issuperset(map(type, value)) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(value) if (len(value) == 1 and type(value[0]) is int) or {int}.issuperset(map(type, value)) else ()
 
 
 def _called(calls: object) -> str:

@@ -1,0 +1,1 @@
+"""The server, the clients and the tables of ``benchmarks/serving.py``."""
