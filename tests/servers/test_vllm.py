@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(os.environ.get("SPECGATE_SERVERS") != "vllm", re
 ROOT = Path(__file__).parents[2]
 
 
-def test_speculation_with_ngrams_is_measured_and_passes(tmp_path: Path) -> None:
+def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
     from pytest_specgate.engines.store import converted
-    from tests.servers.gguf_draft import target_path
+    from tests.servers.gguf_draft import DRAFT, target_path
 
     suite = Path(__file__).with_name("vllm.specgate.yaml")
     target = converted(target_path(), "test")
@@ -28,6 +28,7 @@ def test_speculation_with_ngrams_is_measured_and_passes(tmp_path: Path) -> None:
         MARK: str(tmp_path),
         "SPECGATE_VLLM_PYTHON": str(python_path()),
         "SPECGATE_TARGET": str(target),
+        "SPECGATE_DRAFT": str(DRAFT),
     }
     command = [sys.executable, "-m", "pytest", "--specgate", "--specgate-tier=nightly", "-p", "no:randomly"]
     command += [f"--specgate-report={tmp_path / 'out.json'}", f"--specgate-baselines={tmp_path}", str(suite)]
@@ -38,7 +39,10 @@ def test_speculation_with_ngrams_is_measured_and_passes(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert {verdict["outcome"] for verdict in report["verdicts"]} == {"PASS"}
     assert done.returncode == 0
-    ((measured,),) = report["measurements"].values()
-    assert measured["subject"]["candidate_server"].startswith("vLLM 0.32")
-    assert any(pair["candidate"]["told"]["counts"]["drafted"] for pair in measured["pairs"])
+    measurements = [measured for cases in report["measurements"].values() for measured in cases]
+    assert [measured["case"] for measured in measurements] == ["ngram::copy-t0-c1", "draft::short-t0-c1"]
+    for measured in measurements:
+        assert measured["subject"]["candidate_server"].startswith("vLLM 0.32")
+        assert any(pair["candidate"]["told"]["counts"]["drafted"] for pair in measured["pairs"])
+        assert not any(pair["reference"]["told"]["counts"] for pair in measured["pairs"])
     assert alive(str(tmp_path)) == []
