@@ -291,7 +291,9 @@ class SuiteSession:
         if any(gate.spec.compares for gate in case.gates) and (
             parts := baseline.mismatch(found.stored, measurement.workload)
         ):
-            what = f"{case.id}: no baseline for this workload: {', '.join(parts)} changed since {found.stored.recorded}"
+            unknown = [part for part in parts if part not in found.stored.workload]
+            said = [f"{part} (not recorded then)" if part in unknown else part for part in parts]
+            what = f"{case.id}: no baseline for this workload: {', '.join(said)} changed since {found.stored.recorded}"
             raise EngineError(self.engine, what, f"record one: pytest --specgate-update {case.gates[0].location.path}")
         return found
 

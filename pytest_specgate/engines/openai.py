@@ -20,8 +20,9 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.serving.failures import Failure, Lacking
 from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
+from pytest_specgate.engines.serving.identity import weights
 from pytest_specgate.engines.serving.launching import arm_server, hosts_for, shown_command
-from pytest_specgate.engines.serving.met import Server, require_library
+from pytest_specgate.engines.serving.met import Server, require_library, unlike_targets
 from pytest_specgate.engines.serving.outside import Outside, Source
 from pytest_specgate.engines.serving.texts import ServedTexts
 from pytest_specgate.errors import EngineError, Unsupported
@@ -127,7 +128,7 @@ class OpenAIEngine(ServedTexts):
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return one trace per request, all sent at once, or each when it comes. Raises EngineError."""
-        from pytest_specgate.engines.serving.traces import drafted, traces
+        from pytest_specgate.engines.serving.traces import drafted, noted, traces
 
         server = self._server(arm)
         with self._telling(server.arm, server.url):
@@ -137,7 +138,9 @@ class OpenAIEngine(ServedTexts):
                 raise Failure(what, "start it without speculation, or swap the two servers")
             if self._outside is not None:
                 self._outside.note(heard, arm)
-            return traces(heard, arm, server.dialect, seen)
+            found = traces(heard, arm, server.dialect, seen)
+            odd = unlike_targets(self._servers)
+            return [noted(trace, odd) for trace in found] if odd else found
 
     def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
         """Run the blocks, and look at the server's processes and gauges meanwhile. Raises EngineError."""
@@ -205,8 +208,13 @@ class OpenAIEngine(ServedTexts):
         return Place(f"{urlsplit(server.url).hostname} {server.dialect.name}", 1, "served")
 
     def workload(self) -> Mapping[str, str]:
-        """Return the model's name as it is served, and how it is asked: a server tells no content of weights."""
+        """Return the model's name as it is served, whose weights they are as far as is told, and how it is asked.
+
+        The weights are those of the target alone: the reference server's.
+        """
         found = {"target": self._spec.model, "endpoint": self._spec.endpoint}
+        if told := next(iter(self._met().values())).weights:
+            found["weights"] = told
         return found | ({"body": json.dumps(self._spec.body, sort_keys=True)} if self._spec.body else {})
 
     def subject(self) -> Mapping[str, str]:
@@ -218,8 +226,8 @@ class OpenAIEngine(ServedTexts):
         found = {"engine": "openai", "device": device}
         for server in servers:
             prefix = server.arm.value
-            facts = server.dialect.facts(server.probe)
-            found |= {f"{prefix}_server": server.software, **{f"{prefix}_{key}": facts[key] for key in facts}}
+            facts = {"server": server.software, "weights": server.weights, **server.dialect.facts(server.probe)}
+            found |= {f"{prefix}_{name}": told for name, told in facts.items() if told}
             if (spec := arm_server(self._spec, server.arm)).command:
                 found[f"{prefix}_command"] = shown_command(spec)
         return found
@@ -239,7 +247,9 @@ class OpenAIEngine(ServedTexts):
             if dialect.checks_model and probe.models and model not in probe.models:
                 what = f"serves no model {model!r}{did_you_mean(model, probe.models)}"
                 raise Failure(what, f"it serves {', '.join(probe.models)}: correct 'model'")
-        return Server(arm, url, model, dialect, probe, dialect.rooms(self._hosts.log(arm), probe))
+        command = self._hosts.command(arm)
+        whose = weights(dialect.weights(probe, model), command, self._context.folder if command else None)
+        return Server(arm, url, model, dialect, probe, dialect.rooms(self._hosts.log(arm), probe), whose)
 
     def _source(self, arm: Arm) -> Source:
         """An arm's server, to be asked about texts."""

@@ -58,6 +58,10 @@ class Hosts:
         env = {**os.environ, **self._launches[arm].env}
         return Whose(self._up[arm].keeper_pid, counts=False, sure=True, before=self._before[arm], env=env)
 
+    def command(self, arm: Arm) -> tuple[str, ...]:
+        """What starts this arm's server, its files found; nothing if it is not ours."""
+        return self._launches[arm].command if arm in self._launches else ()
+
     def log(self, arm: Arm) -> list[str]:
         """What this arm's server said since it started, as far as its log is kept; nothing if it is not ours."""
         return self._up[arm].log() if arm in self._up else []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_specgate.engines.serving.failures import EXTRA
+from pytest_specgate.engines.serving.identity import unlike
 from pytest_specgate.errors import MissingPackage
 from pytest_specgate.records import Arm
 
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answered: its arm, address and model, its software, and what it said of itself."""
+    """A server that answered: its arm, address and model, its software, and what it said of itself.
+
+    ``rooms`` is what it set aside, ``weights`` tells its model's from others; empty where nothing does.
+    """
 
     arm: Arm
     url: str
@@ -24,11 +29,19 @@ class Server:
     dialect: Dialect
     probe: Probe
     rooms: Rooms
+    weights: str
 
     @property
     def software(self) -> str:
         """``vLLM 0.32.0``."""
         return f"{self.dialect.shown} {self.dialect.version(self.probe)}".strip()
+
+
+def unlike_targets(servers: Mapping[Arm, Server]) -> str:
+    """Why the two may not run one target; empty where nothing says so."""
+    if len(servers) < len(Arm):
+        return ""
+    return unlike(servers[Arm.REFERENCE].weights, servers[Arm.CANDIDATE].weights)
 
 
 def require_library(engine: str) -> None:

@@ -72,6 +72,12 @@ def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> li
     return found
 
 
+def noted(trace: Trace, note: str) -> Trace:
+    """The same with one more warning."""
+    told = trace.told or Told()
+    return replace(trace, told=replace(told, notes=(*told.notes, note)))
+
+
 def drafted(heard: Sequence[Heard], dialect: Dialect, seen: Seen) -> int:
     """Draft tokens that a server told of, in answers or counters: an arm without speculation has none."""
     own = [acceptance for one in heard if (acceptance := dialect.acceptance(one.answer, one.counted))]

@@ -30,7 +30,10 @@ VLLM_KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 #: What every server is asked about itself, once.
-PAGES = ("/v1/models", "/version", "/props", "/get_server_info", "/info", "/metrics", "/prometheus/metrics")
+PAGES = (
+    *("/v1/models", "/version", "/props", "/get_server_info", "/get_model_info", "/server_info", "/model_info"),
+    *("/info", "/metrics", "/prometheus/metrics"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class Probe:
         """Who owns the models, as the server says: most say their own name."""
         return frozenset(str(entry.get("owned_by", "")).lower() for entry in self.entries)
 
+    def entry(self, model: str) -> Mapping[str, Any]:
+        """What is listed of the model of this name, or of the only one."""
+        entries = self.entries
+        return next((one for one in entries if one.get("id") == model), entries[0] if len(entries) == 1 else {})
+
     @property
     def entries(self) -> list[Mapping[str, Any]]:
         """What ``/v1/models`` lists."""
@@ -82,6 +90,10 @@ def _cached(answer: Answer) -> int | None:
     return answer.cached_tokens
 
 
+def _no_weights(_: Probe, __: str) -> Mapping[str, str]:
+    return {}
+
+
 def _no_facts(_: Probe) -> Mapping[str, str]:
     return {}
 
@@ -103,11 +115,11 @@ class Dialect:
     empty if it has none, and ``tally`` reads it. ``acceptance`` reads one answer; ``checks_model`` is whether it
     refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``rooms`` reads its
     log's lines (none where it is not ours) and its pages, ``pressure`` the pages ``gauges`` at one moment. ``cached``
-    are the tokens of one answer's prompt that its prefix cache held.
-    refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``prompted`` is how it
-    scores a text, and ``tokens`` where its tokenizer answers; ``eos`` is its end-of-text token and ``window`` the most
-    tokens of prompt and answer, as far as it says. ``takes_ids`` is whether a text completion may be asked by token
-    ids, and ``retold`` how a request is asked again for the ids of its answer where the stream tells none.
+    are the tokens of one answer's prompt that its prefix cache held. ``weights`` is what tells the weights of the model
+    of this name from others. ``prompted`` is how it scores a text, and ``tokens`` where its tokenizer answers; ``eos``
+    is its end-of-text token and ``window`` the most tokens of prompt and answer, as far as it says. ``takes_ids`` is
+    whether a text completion may be asked by token ids, and ``retold`` how a request is asked again for the ids of its
+    answer where the stream tells none.
     """
 
     name: str
@@ -124,6 +136,7 @@ class Dialect:
     tally: Callable[[str], Tally] | None = None
     acceptance: Callable[[Answer, Counted], Acceptance | None] = _nothing
     facts: Callable[[Probe], Mapping[str, str]] = _no_facts
+    weights: Callable[[Probe, str], Mapping[str, str]] = _no_weights
     cached: Callable[[Answer], int | None] = _cached
     rooms: Callable[[Sequence[str], Probe], Rooms] = _no_rooms
     gauges: tuple[str, ...] = ()

@@ -181,6 +181,15 @@ def _held(slot: Mapping[str, object]) -> int:
     return sum(part for part in parts if type(part) is int)
 
 
+def _weights(probe: Probe, model: str) -> Mapping[str, str]:
+    """Its file's name, and what the file holds: a size in bytes, parameters, words, and how they are stored."""
+    path, meta = probe.object("/props").get("model_path"), probe.entry(model).get("meta")
+    told = {"model": str(path)} if path else {}
+    if isinstance(meta, Mapping):
+        told |= {name: str(meta[name]) for name in ("size", "n_params", "n_vocab", "ftype") if name in meta}
+    return told
+
+
 def _facts(probe: Probe) -> Mapping[str, str]:
     path = str(probe.object("/props").get("model_path", ""))
     return {"model_file": path.rpartition("/")[2]} if path else {}
@@ -227,6 +236,7 @@ LLAMACPP = Dialect(
     tally=_tally,
     acceptance=_acceptance,
     facts=_facts,
+    weights=_weights,
     cached=_cached,
     rooms=_rooms,
     gauges=("/metrics", "/slots"),

@@ -33,12 +33,20 @@ _POOL = re.compile(
 )
 
 
+#: Pages that were renamed, with what the two names say put together.
+_INFO, _MODEL = ("/get_server_info", "/server_info"), ("/get_model_info", "/model_info")
+
+
+def _page(probe: Probe, names: Iterable[str]) -> Mapping[str, Any]:
+    return {key: value for name in names for key, value in probe.object(name).items()}
+
+
 def _recognises(probe: Probe) -> bool:
     return "sglang" in probe.owners or "sglang:" in probe.text("/metrics")
 
 
 def _version(probe: Probe) -> str:
-    return str(probe.object("/get_server_info").get("version", ""))
+    return str(_page(probe, _INFO).get("version", ""))
 
 
 def _tally(page: str) -> Tally:
@@ -72,9 +80,16 @@ def _first(meta: Any, names: tuple[str, ...]) -> int | None:
 
 
 def _facts(probe: Probe) -> Mapping[str, str]:
-    info = probe.object("/get_server_info")
+    info = _page(probe, _INFO)
     names = ("speculative_algorithm", "speculative_num_draft_tokens", "tp_size")
     return {name: str(info[name]) for name in names if info.get(name) is not None}
+
+
+def _weights(probe: Probe, _: str) -> Mapping[str, str]:
+    told = {**_page(probe, _INFO), **_page(probe, _MODEL)}
+    names = ("weight_version", "revision", "quantization", "dtype")
+    model = {"model": str(told["model_path"])} if told.get("model_path") else {}
+    return model | {name: str(told[name]) for name in names if told.get(name) not in (None, "", "default")}
 
 
 def _rooms(lines: Sequence[str], probe: Probe) -> Rooms:
@@ -83,7 +98,7 @@ def _rooms(lines: Sequence[str], probe: Probe) -> Rooms:
     pools = found(lines, _POOL)
     sizes = [(m[1] or "", sum(size(part, GIB) for part in m.groups()[2:] if part)) for m in pools]
     if not loaded or not sizes:
-        return _told_rooms(probe.object("/get_server_info"))
+        return _told_rooms(_page(probe, _INFO))
     (target, draft), (pool, draft_pool) = _by_model(loaded), _by_model(sizes)
     return Rooms(
         weights_target=target,
@@ -165,6 +180,7 @@ SGLANG = Dialect(
     tally=_tally,
     acceptance=_acceptance,
     facts=_facts,
+    weights=_weights,
     cached=_cached,
     rooms=_rooms,
     gauges=("/metrics",),

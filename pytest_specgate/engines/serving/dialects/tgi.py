@@ -44,6 +44,12 @@ def _facts(probe: Probe) -> Mapping[str, str]:
     return {name: str(info[name]) for name in names if info.get(name)}
 
 
+def _weights(probe: Probe, _: str) -> Mapping[str, str]:
+    info = probe.object("/info")
+    names = {"model": "model_id", "sha": "model_sha", "dtype": "model_dtype"}
+    return {name: str(info[key]) for name, key in names.items() if info.get(key)}
+
+
 TGI = Dialect(
     name="tgi",
     shown="TGI",
@@ -53,4 +59,5 @@ TGI = Dialect(
     metrics="/metrics",
     tally=_tally,
     facts=_facts,
+    weights=_weights,
 )

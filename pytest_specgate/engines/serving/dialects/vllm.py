@@ -123,6 +123,11 @@ def _numbers(value: object) -> tuple[int, ...] | None:
     return tuple(value)
 
 
+def _weights(probe: Probe, model: str) -> Mapping[str, str]:
+    root = probe.entry(model).get("root")
+    return {"model": root} if isinstance(root, str) else {}
+
+
 def _rooms(lines: Sequence[str], probe: Probe) -> Rooms:
     """Each worker says what it loaded, a draft with it; newer releases say once for all of them how large a pool is."""
     parallel = {match[1]: int(match[2]) for line in lines for match in _PARALLEL.finditer(line)}
@@ -200,6 +205,7 @@ VLLM = Dialect(
     metrics="/metrics",
     tally=_tally,
     acceptance=_acceptance,
+    weights=_weights,
     rooms=_rooms,
     gauges=("/metrics",),
     pressure=_pressure,
