@@ -19,6 +19,7 @@ from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report.advice import advise
 from pytest_specgate.report.advised import wanted
 from pytest_specgate.report.document import Report, new_report
+from pytest_specgate.report.matrices import tabulated
 from pytest_specgate.report.since import Compared, compared
 from pytest_specgate.session import Settings, SuiteSession
 from pytest_specgate.suite.cases import Case, Gate, Suite, expand
@@ -84,7 +85,11 @@ def run(
     judged: list[Judged] = []
     measured: list[Measurement] = []
     met: list[Compared] = []
+    absent: dict[str, str] = {}
     for engine in dict.fromkeys(case.engine for case in cases):
+        if reason := requirements_unmet(suite.spec.engines[engine].requires, device):
+            absent[engine] = reason
+            continue
         session = SuiteSession(suite, engine, settings, checks_in(cases))
         try:
             judged += judge_all(session, [case for case in cases if case.engine == engine])
@@ -92,14 +97,15 @@ def run(
             session.close()
         measured += [result.measurement for result in session.results()]
         met += [compared(result.case.id, result.found.stored) for result in session.results() if result.found]
-    warnings = [*suite.warnings, *undecided(judged)]
+    warnings = [*suite.warnings, *(f"{engine}: not run: {why}" for engine, why in absent.items()), *undecided(judged)]
     verdicts = [one.verdict for one in judged]
     name = str(shown(path, root))
     measurements = {name: tuple(measured)} if measured else {}
     report = new_report(verdicts, measurements, exit_status(judged), {}, warnings)
     asked = {name: wanted(suite.spec.advice, price)}
     met_by_suite = {name: tuple(met)} if met else {}
-    return advise(replace(report, baselines=met_by_suite, checks={name: checks_in(cases)}, wanted=asked))
+    report = replace(report, baselines=met_by_suite, checks={name: checks_in(cases)}, wanted=asked)
+    return advise(tabulated(report, {name: suite.grid} if suite.grid else {}, {name: absent}))
 
 
 def judge_all(session: SuiteSession, cases: Iterable[Case]) -> list[Judged]:

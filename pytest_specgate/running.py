@@ -18,19 +18,20 @@ from pytest_specgate.measure.nvml import processes_by_gpu
 class RunningEngine:
     """One engine, started at most once, and what was on the GPUs before.
 
-    ``running`` is the engine while it runs; ``gpus_before`` the process ids by GPU just before its start.
+    ``running`` is the engine while it runs; ``gpus_before`` the process ids by GPU just before its start; ``broken`` why
+    it could not start.
     """
 
     context: EngineContext
     progress: Callable[[str], None]
     gpus_before: Mapping[str, frozenset[int]] | None = None
     running: Engine | None = None
-    _broken: SpecgateError | None = None
+    broken: SpecgateError | None = None
 
     def started(self) -> Engine:
         """The engine, running. Raises the SpecgateError of its start, every time."""
-        if self._broken is not None:
-            raise self._broken
+        if self.broken is not None:
+            raise self.broken
         if self.running is None:
             engine = create(self.context)
             self.progress(f"{self.context.name}: starting")
@@ -39,12 +40,12 @@ class RunningEngine:
                 engine.start()
             except SpecgateError as error:
                 engine.close()
-                self._broken = error
+                self.broken = error
                 raise
             except Exception as error:  # an adapter's own bug, and no case of this engine can be measured
                 what = f"cannot start: {type(error).__name__}: {error}"
-                self._broken = EngineError(self.context.name, what, "this is a fault of the engine's adapter")
-                raise self._broken from error
+                self.broken = EngineError(self.context.name, what, "this is a fault of the engine's adapter")
+                raise self.broken from error
             self.running = engine
         return self.running
 

@@ -55,10 +55,10 @@ class Rehearsal:
     def judge(self, gate: Gate, case: Case) -> Verdict | None:
         """PASS where the gate turned red, FAIL where it did not, ERROR where that cannot be told; None: no plant.
 
-        INCONCLUSIVE is a gate on a machine that something else disturbed.
+        INCONCLUSIVE is a gate on a machine that something else disturbed. An engine that is to be refused has no plant.
         """
         plant = plant_for(gate)
-        if plant is None:
+        if plant is None or self.suite.spec.engines[self.engine].expect is not None:
             return None
         session = self._session(plant)
         spec = session.suite.spec.engines[self.engine]

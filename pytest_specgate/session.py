@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
+from pytest_specgate.gates import refusals
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.costs import with_costs
@@ -31,6 +32,9 @@ from pytest_specgate.running import RunningEngine
 from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Gate, Suite
+
+#: Families of gates that look at what was said, for which no environment rule matters.
+_UNTIMED = frozenset({Family.OUTPUT, Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS, Family.TASK})
 
 
 def _silent(_: str) -> None:
@@ -113,14 +117,16 @@ class SuiteSession:
         return result
 
     def judge(self, gate: Gate, case: Case) -> Verdict:
-        """The gate's verdict; ERROR when the case could not be measured."""
+        """The gate's verdict; ERROR when the case could not be measured, unless the suite expects a refusal."""
+        expect = self.suite.spec.engines[self.engine].expect
         try:
             result = self.case(case)
             if (stopped := result.error_of(gate.spec.info.family)) is not None:
                 raise stopped
         except SpecgateError as error:
-            what, _, hint = str(error).partition(" — ")
-            return gates.error_verdict(gate, case.id, what, hint)
+            return refusals.unmeasured(gate, case.id, error, expect, at_start=self._life().broken is error)
+        if expect is not None:
+            return refusals.running(gate, expect, self._context(result.measurement))
         verdict = gates.judge(gate, result.seen, self._compared_with(result.found), self._context(result.measurement))
         return _refreshed(verdict) if self.settings.update else verdict
 
@@ -186,7 +192,9 @@ class SuiteSession:
                 fits = FitPass(engine, case, self.settings.progress)
                 plan = self._plan(case, (blank, self._stored(case, blank)), seconds, fits)
                 measurement = fits.into(measure_case(engine, case, plan))
-                measurement, scoring_error = with_scores(engine, case, measurement, self.settings.progress)
+                measurement, scoring_error = with_scores(
+                    engine, case, measurement, self.settings.progress, self.suite.spec.measure.control
+                )
                 measurement, task_error = with_grades(case, measurement, allow_code=self.settings.allow_code)
                 if self.suite.spec.measure.costs:
                     measurement = with_costs(engine, case, measurement, self.settings.progress)
@@ -277,7 +285,8 @@ class SuiteSession:
 
         looks = rounds_to_record(case, self._rounds) if recording else doubling(self._rounds)
         warmup, tell = self.suite.spec.measure.warmup, self.settings.progress
-        return Plan(looks, warmup, seconds, still_open, tell, self._life().gpus_before)
+        timed = recording or any(gate.spec.info.family not in _UNTIMED for gate in case.gates)
+        return Plan(looks, warmup, seconds, still_open, tell, self._life().gpus_before, timed)
 
     def _stored(self, case: Case, measurement: Measurement) -> baseline.Found | None:
         try:

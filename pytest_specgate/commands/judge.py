@@ -1,7 +1,8 @@
 """``judge``: the measurements of a stored report, judged by what its suites and the baselines say now.
 
 A case is found by its id. One that was measured and that its suite has no more is told; one that could not be
-measured stays the error that it was; one that the report never saw is told too, for it was not asked for.
+measured stays the error, or the refusal, that it was; one that the report never saw is told too, for it was not asked
+for.
 The error budget is shared as it was in the run: among the checks of all suites that it collected, those that are judged
 again counted as they are written now.
 """
@@ -20,15 +21,18 @@ from pytest_specgate.masking import masked, masker
 from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report import document, faces, terminal
 from pytest_specgate.report.advice import advise
-from pytest_specgate.report.advised import Advice, Wanted, wanted
+from pytest_specgate.report.advised import Wanted, wanted
 from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.report.matrices import tabulated
 from pytest_specgate.report.since import Compared, compared
+from pytest_specgate.report.tabled import State
 from pytest_specgate.runner import Judged, exit_status, judge_all, undecided
 from pytest_specgate.session import Settings, SuiteSession
 from pytest_specgate.suite.advising import parse_price
 from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.load import load_suite
+from pytest_specgate.suite.matrix import Grid
 
 INTERRUPTED = 2
 
@@ -54,6 +58,7 @@ class _Again:
     notes: list[str] = field(default_factory=list)
     wanted: dict[str, Wanted] = field(default_factory=dict)
     met: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
+    grids: dict[str, Grid] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -66,11 +71,12 @@ def show(ask: Ask, out: TextIO) -> int:
     _refuse_unknown_faces(ask.faces)
     report = document.read(ask.report)
     again = _judge(ask, report)
-    status = 1 if again.carried else exit_status(again.judged, strict=ask.strict)
+    lost = any(verdict.outcome is Outcome.ERROR for verdict in again.carried)
+    status = 1 if lost else exit_status(again.judged, strict=ask.strict)
     status = status or (INTERRUPTED if report.exit_status == INTERRUPTED else 0)
     told = replace(report, verdicts=tuple(again.verdicts), exit_status=status, baselines=again.met, wanted=again.wanted)
-    told = advise(told)
-    out.writelines(f"{line}\n" for line in _lines(again, told.advice, out))
+    told = advise(tabulated(told, again.grids, _not_run(report)))
+    out.writelines(f"{line}\n" for line in _lines(again, told, out))
     for path in ask.faces:
         faces.write(path, told)
         out.write(f"report written: {path}\n")
@@ -84,12 +90,14 @@ def _refuse_unknown_faces(paths: Sequence[Path]) -> None:
             raise SpecgateError(f"{path}: no ending that names a format — end it in one of: {', '.join(known)}")
 
 
-def _lines(again: _Again, advice: Sequence[Advice], out: TextIO) -> Iterator[str]:
+def _lines(again: _Again, told: document.Report, out: TextIO) -> Iterator[str]:
     ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
     hide = masker(os.environ)
     verdicts = [masked(verdict, hide) for verdict in again.verdicts]
-    yield from terminal.lines(verdicts, shutil.get_terminal_size().columns, ascii_only=ascii_only)
-    yield from map(hide, terminal.advice_lines(advice, ascii_only=ascii_only))
+    width = shutil.get_terminal_size().columns
+    yield from terminal.lines(verdicts, width, told.matrices, ascii_only=ascii_only)
+    yield from map(hide, terminal.matrix_lines(told.matrices, ascii_only=ascii_only))
+    yield from map(hide, terminal.advice_lines(told.advice, ascii_only=ascii_only))
     notes = [f"note: {note}" for note in again.notes]
     for line in map(hide, map(flat, [*notes, *(f"ERROR: {problem}" for problem in undecided(again.judged))])):
         yield in_ascii(line) if ascii_only else line
@@ -110,14 +118,23 @@ def _judge(ask: Ask, report: document.Report) -> _Again:
         met = tuple(compared(result.case.id, result.found.stored) for result in results if result.found)
         again.met |= {name: met} if met else {}
         again.wanted[name] = wanted(suite.spec.advice, price)
+        again.grids |= {name: suite.grid} if suite.grid else {}
         again.notes += _unmatched(name, cases, taken)
     measured = {measurement.case for taken in report.measurements.values() for measurement in taken}
-    errors = [verdict for verdict in report.verdicts if verdict.outcome is Outcome.ERROR]
-    again.carried += [verdict for verdict in errors if verdict.case not in measured]
+    stays = [verdict for verdict in report.verdicts if verdict.outcome is Outcome.ERROR or verdict.refused]
+    again.carried += [verdict for verdict in stays if verdict.case not in measured]
     if not (again.judged or again.carried):
         what = f"{ask.report}: holds no measurement of a case that its suites still have"
         raise StoreError(f"{what} — measure again: pytest --specgate --specgate-report {ask.report}")
     return again
+
+
+def _not_run(report: document.Report) -> dict[str, dict[str, str]]:
+    """By suite and engine, why cells of a matrix did not run then."""
+    return {
+        suite: {cell.engine: cell.note for cell in matrix.cells if cell.state is State.ABSENT}
+        for suite, matrix in report.matrices.items()
+    }
 
 
 def _load(ask: Ask, name: str) -> tuple[Suite, tuple[Case, ...]]:

@@ -111,11 +111,14 @@ class NativeEngine:
         """Drop both models and their caches."""
         if self._target is None:
             return
+        from pytest_specgate.engines.hf.facts import is_large
         from pytest_specgate.engines.hf.failures import empty_caches
 
+        large = is_large(self._target, self._device)
         self._target = self._draft = None
         self._decoders.clear()
-        empty_caches()
+        if large:
+            empty_caches()
 
     # --- work --------------------------------------------------------------------------------------------
 

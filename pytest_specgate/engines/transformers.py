@@ -88,10 +88,13 @@ class TransformersEngine:
         """Drop both models."""
         if self._target is None:
             return
+        from pytest_specgate.engines.hf.facts import is_large
         from pytest_specgate.engines.hf.failures import empty_caches
 
+        large = is_large(self._target, self._device)
         self._target = self._draft = self._plan = None
-        empty_caches()
+        if large:
+            empty_caches()
 
     # --- work --------------------------------------------------------------------------------------------
 

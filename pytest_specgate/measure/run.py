@@ -46,6 +46,7 @@ class Plan:
     ``still_open`` sees what was measured so far at each of the ``looks``, and says in words what is not decided yet;
     measuring ends when nothing is, or when the next round would not fit into ``budget_seconds``, of which warming up
     and a second chance are part. ``gpus_before`` are the processes on each GPU from before the engine started.
+    ``second_chance`` is off where nothing asks how steady the machine was.
     """
 
     looks: Looks
@@ -54,6 +55,7 @@ class Plan:
     still_open: Callable[[Sequence[Pair], Sequence[Finding], Sequence[GpuUse]], Sequence[str]]
     progress: Callable[[str], None]
     gpus_before: Mapping[str, frozenset[int]] | None = None
+    second_chance: bool = True
 
 
 def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
@@ -71,7 +73,7 @@ def measure_case(engine: Engine, case: Case, plan: Plan) -> Measurement:
         _warm_up(engine, case, plan.warmup)
     pairs, findings, warnings, uses = _observe(engine, Dialogue(case), plan, started)
     broken = [finding for finding in findings if not finding.held and finding.rule != FRESH_STARTS]
-    if broken and not _used_up(plan, time.monotonic() - started):
+    if broken and plan.second_chance and not _used_up(plan, time.monotonic() - started):
         plan.progress(f"{case.id}: {broken[0].rule} broken ({broken[0].detail}); measuring once more")
         pairs, findings, warnings, uses = _observe(engine, Dialogue(case, "once more"), plan, started)
     seconds = time.monotonic() - started

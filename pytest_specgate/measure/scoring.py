@@ -43,6 +43,8 @@ SMALL_MARGIN = 2.0
 LEAST_SMALL = 64
 #: What decides how a target computes, beside its weights, the device and the dtype.
 _FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization")
+#: Engines that score by the same forwards of the same modules share a control.
+_SCORES_AS = {"native": "transformers"}
 
 
 #: A request and the ids of an answer to it.
@@ -110,21 +112,32 @@ def _misfit(tokens: int, scores: Scores) -> str:
 
 
 def with_scores(
-    engine: Engine, case: Case, measurement: Measurement, progress: Callable[[str], None]
+    engine: Engine,
+    case: Case,
+    measurement: Measurement,
+    progress: Callable[[str], None],
+    control_tokens: int | None = None,
 ) -> tuple[Measurement, SpecgateError | None]:
-    """The measurement with scores, if a gate of the case asks for them; else, or where they failed, as it was."""
+    """The measurement with scores, if a gate of the case asks for them; else, or where they failed, as it was.
+
+    ``control_tokens`` is how many the suite has the control be of.
+    """
     if not any(gate.spec.info.family is Family.EXACTNESS for gate in case.gates):
         return measurement, None
     try:
         if measurement.greedy:
             measurement = identified(engine, case, measurement)
-        return replace(measurement, exactness=score_case(engine, case, measurement, progress)), None
+        return replace(measurement, exactness=score_case(engine, case, measurement, progress, control_tokens)), None
     except SpecgateError as error:
         return measurement, error
 
 
 def score_case(
-    engine: Engine, case: Case, measurement: Measurement, progress: Callable[[str], None]
+    engine: Engine,
+    case: Case,
+    measurement: Measurement,
+    progress: Callable[[str], None],
+    control_tokens: int | None = None,
 ) -> Exactness | None:
     """Scores of every distinct text of a measured case; None where the engine cannot score or the case samples.
 
@@ -145,7 +158,7 @@ def score_case(
         plain = set(zip((request.prompt for request in own.requests), own.ids))
         reference = [text.scores for text in scored if (text.prompt, text.token_ids) in plain]
         return Exactness(scored, control_from(reference, _width(measurement)), seconds, True, declared(case))
-    control, fresh = _control(target, own, measurement, progress)
+    control, fresh = _control(target, own, measurement, progress, control_tokens)
     return Exactness(scored, control, seconds, fresh, declared(case))
 
 
@@ -180,15 +193,19 @@ def _distinct(asked: Mapping[str, Request], traces: Sequence[Trace]) -> _Texts:
 
 
 def _control(
-    target: _Target, own: _Texts, measurement: Measurement, progress: Callable[[str], None]
+    target: _Target,
+    own: _Texts,
+    measurement: Measurement,
+    progress: Callable[[str], None],
+    tokens: int | None = None,
 ) -> tuple[Control, bool]:
     """The control, and whether it was measured just now."""
     width = _width(measurement)
-    note = cache_folder() / "controls" / f"{_key(measurement, width)}.json"
+    note = cache_folder() / "controls" / f"{_key(measurement, width, tokens)}.json"
     known = bool(measurement.workload.get("target"))  # an engine that does not say which target has no cache
     if known and (kept := _read(note)) is not None:
         return kept, False
-    least = CONTROL_TOKENS.get(measurement.place.dtype, FEWER_CONTROL_TOKENS)
+    least = tokens or CONTROL_TOKENS.get(measurement.place.dtype, FEWER_CONTROL_TOKENS)
     progress(f"{measurement.case}: control of {least} tokens, measured once for this target and machine")
     started = time.monotonic()
     control = _compared(target, _enough(target.engine, own, least), width)
@@ -250,10 +267,13 @@ def _change(one: Sequence[Scores], other: Sequence[Scores]) -> float:
     return max(abs(a - b) for a, b in (small if len(small) >= LEAST_SMALL else margins))
 
 
-def _key(measurement: Measurement, width: int) -> str:
+def _key(measurement: Measurement, width: int, tokens: int | None) -> str:
     facts = {name: measurement.subject.get(name, "") for name in _FACTS}
-    facts |= {"kind": measurement.engine_kind, "target": measurement.workload.get("target", ""), "width": str(width)}
+    kind = measurement.engine_kind
+    facts["engine"] = _SCORES_AS.get(facts["engine"], facts["engine"])
+    facts |= {"kind": _SCORES_AS.get(kind, kind), "target": measurement.workload.get("target", ""), "width": str(width)}
     facts |= {"device": measurement.place.device, "dtype": measurement.place.dtype, "version": str(CONTROL_VERSION)}
+    facts |= {"tokens": str(tokens)} if tokens else {}
     return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_specgate.codec import decode, encode
 from pytest_specgate.records import Measurement
+from pytest_specgate.suite.matrix import Grid
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.options import Options
@@ -63,6 +64,8 @@ def send(config: pytest.Config, run: Run) -> None:
         "measurements": {suite: _encoded(taken) for suite, taken in measured(run).items()},
         "baselines": {suite: [encode(one) for one in met] for suite, met in baselines(run).items()},
         "wanted": {suite: encode(asked) for suite, asked in wanted(run).items()},
+        "grids": {suite: encode(grid) for suite, grid in grids(run).items()},
+        "absent": run.absent,
         "warnings": run.found.warnings,
         "checks": run.checks_by_suite,
     }
@@ -103,6 +106,12 @@ def wanted(run: Run) -> dict[str, Wanted]:
     return found
 
 
+def grids(run: Run) -> dict[str, Grid]:
+    """Where the engines of the suites' matrices stand, for those suites that this process ran something of."""
+    found = {run.shown(path): session.suite.grid for (path, _), session in run.sessions.items()}
+    return {suite: grid for suite, grid in found.items() if grid is not None}
+
+
 def _results(run: Run) -> dict[str, list[CaseResult]]:
     found: dict[str, list[CaseResult]] = {}
     for (path, _), session in run.sessions.items():
@@ -134,6 +143,10 @@ def receive(run: Run, output: dict[str, Any]) -> None:
     for suite, taken in sent["measurements"].items():
         decoded = tuple(decode(Measurement, one) for one in taken)
         run.ending.measurements[suite] = run.ending.measurements.get(suite, ()) + decoded
+    for suite, grid in sent["grids"].items():
+        run.ending.grids[suite] = decode(Grid, grid)
+    for suite, why in sent["absent"].items():
+        run.absent.setdefault(suite, {}).update(why)
     if sent["wanted"]:
         from pytest_specgate.report.advised import Wanted
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from pytest_specgate.report.advised import Advice, Wanted
     from pytest_specgate.report.document import Report
     from pytest_specgate.report.since import Compared
+    from pytest_specgate.report.tabled import Matrix
+    from pytest_specgate.suite.matrix import Grid
 
 
 @dataclass(slots=True)
 class Ending:
     """What the summary tells beside the verdicts.
 
-    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements``, ``baselines`` and ``wanted`` are sent by
-    workers.
+    ``suites``, ``names`` (of suites by path), ``checks``, ``measurements``, ``baselines``, ``wanted``
+    and ``grids`` (where the engines of matrices stand) are sent by workers.
     """
 
     suites: int = 0
@@ -44,6 +46,8 @@ class Ending:
     measurements: dict[str, tuple[Measurement, ...]] = field(default_factory=dict)
     baselines: dict[str, tuple[Compared, ...]] = field(default_factory=dict)
     wanted: dict[str, Wanted] = field(default_factory=dict)
+    grids: dict[str, Grid] = field(default_factory=dict)
+    matrices: Mapping[str, Matrix] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
     changes: list[Change] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
@@ -66,7 +70,8 @@ class Ending:
             if self.problems and status == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         elif run.verdicts:
-            self.advice = self._gathered(run, int(status), {}).advice
+            report = self._gathered(run, int(status), {})
+            self.advice, self.matrices = report.advice, report.matrices
 
     def _status(self, session: pytest.Session, run: Run) -> int:
         status = session.exitstatus
@@ -98,7 +103,7 @@ class Ending:
         machine: dict[str, str] = {}
         run.config.hook.pytest_specgate_machine_info(config=run.config, info=machine)
         report = self._gathered(run, status, machine)
-        self.advice = report.advice
+        self.advice, self.matrices = report.advice, report.matrices
         run.config.hook.pytest_specgate_report(config=run.config, report=report)
         for path in run.options.reports:
             with self.outlived(str(path)):
@@ -112,12 +117,15 @@ class Ending:
         """All that processes measured, with advice unless baselines are stored or losses planted."""
         from pytest_specgate.report.advice import advise
         from pytest_specgate.report.document import new_report
+        from pytest_specgate.report.matrices import tabulated
 
         measurements = {**self.measurements, **distribution.measured(run)}
         report = new_report(run.ordered(), measurements, status, machine, run.found.warnings)
         met = {**self.baselines, **distribution.baselines(run)}
         checks, wanted = {**self.checks, **run.checks_by_suite}, {**self.wanted, **distribution.wanted(run)}
         report = replace(report, baselines=met, checks=checks, wanted=wanted)
+        with self.outlived("the table of a matrix"):
+            report = tabulated(report, {**self.grids, **distribution.grids(run)}, run.absent)
         if not (run.options.update or run.options.selftest):
             with self.outlived("the advice"):
                 return advise(report)

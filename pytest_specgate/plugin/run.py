@@ -63,7 +63,9 @@ class Run:
         self.found = Found(options.given(config) or not named, PromptFiles(config.rootpath))
         self.sessions: dict[EngineId, SuiteSession] = {}
         self.rehearsals: dict[EngineId, Rehearsal] = {}
-        self.skip_reasons: dict[Path, str | None] = {}
+        self.skip_reasons: dict[Path | EngineId, str | None] = {}
+        #: By suite, named from the root, and engine: what the machine lacks for it.
+        self.absent: dict[str, dict[str, str]] = {}
         #: By node id, in the order in which they were reached.
         self.verdicts: dict[str, Verdict] = {}
         #: Cases of which a gate failed, by engine.
@@ -128,7 +130,21 @@ class Run:
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
     def skip_reason(self, item: GateItem) -> str | None:
-        """Why this run leaves the item's suite alone, or None; looked up once per suite."""
+        """Why this run leaves the item's suite or engine alone, or None; looked up once for each."""
+        return self._skip_suite(item) or self._skip_engine(item)
+
+    def _skip_engine(self, item: GateItem) -> str | None:
+        requires, engine = item.case.engine_spec.requires, item.engine_id
+        if engine not in self.skip_reasons and requires.model_fields_set:
+            from pytest_specgate.measure.requirements import requirements_unmet
+
+            reason = requirements_unmet(requires, self.options.device)
+            self.skip_reasons[engine] = reason
+            if reason:
+                self.absent.setdefault(self.shown(item.path), {})[item.case.engine] = reason
+        return self.skip_reasons.get(engine)
+
+    def _skip_suite(self, item: GateItem) -> str | None:
         path = item.path
         if path not in self.skip_reasons:
             tier = item.suite.spec.tier.value

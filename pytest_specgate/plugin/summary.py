@@ -57,7 +57,8 @@ def mark(reporter: pytest.TerminalReporter, run: Run) -> None:
 def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
     from pytest_specgate.report import terminal
 
-    yield from terminal.lines(run.ordered(), width, ascii_only=ascii_only)
+    yield from terminal.lines(run.ordered(), width, run.ending.matrices, ascii_only=ascii_only)
+    yield from terminal.matrix_lines(run.ending.matrices, ascii_only=ascii_only)
     for warning in run.found.warnings:
         yield f"warning: {warning}"
     for taken in distribution.measured(run).values():

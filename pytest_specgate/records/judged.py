@@ -53,7 +53,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a gate says, with its evidence. ``reason`` is one sentence; ``advice`` says what to look at or do next."""
+    """What a gate says, with its evidence. ``reason`` is one sentence; ``advice`` says what to look at or do next.
+
+    ``refused`` is what the engine said that refused to run at all; empty for one that ran, or broke.
+    """
 
     gate: str
     metric: str
@@ -67,3 +70,4 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     location: str = ""
     softened: str = ""
+    refused: str = ""

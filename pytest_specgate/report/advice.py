@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_specgate.metrics import Unit
+from pytest_specgate.metrics import METRICS, Family, Unit
 from pytest_specgate.records import Outcome
 from pytest_specgate.report.advised import Advice, Recommendation, TokenCost, Wanted
 from pytest_specgate.report.checklist import checklist
@@ -227,6 +227,8 @@ def advise(report: Report) -> Report:
     found: list[Advice] = []
     engines: dict[tuple[str, str], list[CaseView]] = {}
     for view in outline(report):
+        if not _asks_of_speed(view, report):
+            continue
         if view.measurement is None or view.measurement.sweep is None:  # requests at the edge tell nothing of speed
             engines.setdefault((view.suite, view.engine), []).append(view)
     for (suite, _), views in engines.items():
@@ -239,6 +241,14 @@ def advise(report: Report) -> Report:
         whole = on_engine(single)
         found += [*single, replace(whole, checks=checklist([one for g in groups.values() for one in g], wanted))]
     return replace(report, advice=tuple(found))
+
+
+def _asks_of_speed(view: CaseView, report: Report) -> bool:
+    """A matrix asks what works; only where a gate of it judges speed is adopting in question."""
+    matrix = report.matrices.get(view.suite)
+    if matrix is None or all(cell.engine != view.engine for cell in matrix.cells):
+        return True
+    return any(v.metric in METRICS and METRICS[v.metric].family is Family.SPEEDUP for v in view.verdicts)
 
 
 def on_scenario(name: str, group: Group, wanted: Wanted) -> Advice:

@@ -22,9 +22,10 @@ from pytest_specgate.masking import masker
 from pytest_specgate.records import Measurement, Verdict
 from pytest_specgate.report.advised import Advice, Wanted
 from pytest_specgate.report.since import Compared
+from pytest_specgate.report.tabled import Matrix
 from pytest_specgate.schemas import file_schema
 
-SCHEMA = 8
+SCHEMA = 9
 _GIVE = "give a file that --specgate-report wrote"
 
 
@@ -34,7 +35,8 @@ class Report:
 
     ``checks`` maps every suite that was collected, measured or not, to its statistical checks: together they share the
     run's error budget, so that judging again meets the same limits.
-    ``wanted`` maps it to what its suite asks of adopting speculation, which ``advice`` answers.
+    ``wanted`` maps it to what its suite asks of adopting speculation, which ``advice`` answers. ``matrices`` maps those
+    suites that have a matrix to what its cells came to.
     """
 
     schema: int
@@ -49,6 +51,7 @@ class Report:
     checks: Mapping[str, int] = field(default_factory=dict)
     wanted: Mapping[str, Wanted] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
+    matrices: Mapping[str, Matrix] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, for notebooks: nothing of it reaches the notebook's own styles."""

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_specgate.metrics import Unit
-from pytest_specgate.records import Check, Outcome, Verdict
+from pytest_specgate.records import Check, Measurement, Outcome, Verdict
+from pytest_specgate.report import contexts, loads
 from pytest_specgate.report.advised import Advice, Checked
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.escape import one_line
+from pytest_specgate.report.loads import Load
 from pytest_specgate.report.numbers import UNMEASURED, arms, text
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
 from pytest_specgate.report.phrases import (
@@ -29,6 +31,7 @@ from pytest_specgate.report.phrases import (
     soft,
 )
 from pytest_specgate.report.served import room_for_requests
+from pytest_specgate.report.tabled import Cell, Laid, Matrix, counted, laid, sign
 
 MOST_BYTES = 65_000
 _MOST_IN_CELL = 300
@@ -83,12 +86,15 @@ def _sections(report: Report) -> Iterator[_Section]:
         by_verdict = {id(verdict): view for view in views for verdict in view.verdicts}
         reasons = tuple(_reason(group, by_verdict.get(id(group[0]))) for group in alike(open_ones))
         yield _Section("What did not pass", (), reasons, "reasons")
+    for suite, matrix in report.matrices.items():
+        yield _matrix(suite, matrix)
     head = ("| case | gate | measured | baseline | limit | verdict | looks |", "|---|---|---|---|---|---|---|")
     yield _Section("Gates", head, tuple(map(_gate_row, ordered)), "gates")
     head = ("| case | quantity | reference | candidate | candidate ÷ reference |", "|---|---|---|---|---|")
     rows = tuple(row for view in _worst_views(views) for row in _arms_rows(view))
     if rows:
         yield _Section("Both arms", head, rows, "quantities")
+    yield from _along(views)
     yield from _advice(report)
     if history := tuple(
         f"- {code(f'{v.engine}::{v.name}')}: {said('; '.join(since(v)), 600)}" for v in views if v.baseline
@@ -96,6 +102,67 @@ def _sections(report: Report) -> Iterator[_Section]:
         yield _Section("Since the baseline", (), history, "cases")
     if notes := tuple(_notes(report, views)):
         yield _Section("Notes", (), notes, "notes")
+
+
+def _matrix(suite: str, matrix: Matrix) -> _Section:
+    """The table of a matrix, a sign a cell; what signs and numbers mean stands before it."""
+    table = laid(matrix)
+    columns = [" ".join((*group, option)) for group in table.groups for option in table.inner]
+    notes = (f"- {number}: {said(note, 600)}" for number, note in enumerate(table.notes, 1))
+    heads = " | ".join(map(said, (*table.heads, *columns)))
+    rule = "|---" * (len(table.heads) + len(columns)) + "|"
+    head = (said(counted(matrix), 600), "", *notes, "", f"| {heads} |", rule)
+    rows = tuple(
+        f"| {' | '.join([*map(said, row.options), *(said(_sign(cell, table)) for cell in row.cells)])} |"
+        for row in table.rows
+    )
+    return _Section(f"What works: {code(suite)}", head, rows, "rows of the matrix")
+
+
+def _along(views: Sequence[CaseView]) -> Iterator[_Section]:
+    """What changes along the context, where texts are long, and with the number of requests at once."""
+    rows = [(view, one) for view in views if view.measurement for one in _long(view.measurement)]
+    lines = tuple(f"| {_case_of(view)} | {' | '.join(map(said, row))} |" for view, row in rows)
+    if lines:
+        head = "| case | tokens so far | acceptance | ITL, reference | ITL, candidate | cache, reference | candidate |"
+        yield _Section("By context", (head, "|---|---|---|---|---|---|---|"), lines, "contexts")
+    head = "| case or scenario | requests at once | reference | candidate | candidate ÷ reference |"
+    if found := tuple(_loads(views)):
+        yield _Section("Throughput by requests at once", (head, "|---|---|---|---|---|"), found, "concurrencies")
+
+
+def _long(taken: Measurement) -> Iterator[tuple[str, ...]]:
+    found = contexts.by_context(taken)
+    yield from map(contexts.cells, found if contexts.is_long(found) else ())
+
+
+def _loads(views: Sequence[CaseView]) -> Iterator[str]:
+    """Scenarios that ran at several concurrencies, then searches for capacity; where the speed-up turns, in a row."""
+    series: dict[tuple[str, str, str], list[CaseView]] = {}
+    for view in views:
+        if view.series is not None:
+            series.setdefault((view.suite, view.engine, view.series[0]), []).append(view)
+    for (_, engine, scenario), group in series.items():
+        yield from _load_rows(code(f"{engine}::{scenario}"), loads.by_concurrency(group))
+    for view in views:
+        room = loads.searched(view.measurement.memory) if view.measurement else None
+        if room is not None:
+            yield from _load_rows(_case_of(view), room.loads, loads.room_told(room))
+
+
+def _load_rows(name: str, found: Sequence[Load], more: str = "") -> Iterator[str]:
+    for one in found:
+        yield f"| {name} | {' | '.join(map(said, loads.cells(one)))} |"
+    for note in filter(None, (loads.told(found), more)):
+        yield f"| {name} | {said(note)} | | | |"
+
+
+def _case_of(view: CaseView) -> str:
+    return code(f"{view.engine}::{view.name}")
+
+
+def _sign(cell: Cell | None, table: Laid) -> str:
+    return sign(cell, None if cell is None else table.number(cell))
 
 
 def _advice(report: Report) -> Iterator[_Section]:

@@ -121,7 +121,7 @@ def arms(samples: Samples, memory: dict[Arm, MemoryReading]) -> list[ArmsRow]:
     for name in _TIMES:
         reference, candidate = median(samples, f"reference_{name}"), median(samples, name)
         label = "tokens per second" if name == "throughput" else f"{name}, median"
-        rows.append(ArmsRow(label, METRICS[name].unit, reference, candidate, _change(samples, name)))
+        rows.append(ArmsRow(label, METRICS[name].unit, reference, candidate, change(samples, name)))
     for name, label in (("vram", "device memory peak"), ("host_memory", "host memory peak")):
         peaks = [peak(memory.get(arm), name) for arm in Arm]
         one, other = (None if found is None else Estimate(found) for found in peaks)
@@ -143,8 +143,8 @@ def peak(reading: MemoryReading | None, name: str) -> int | None:
     return next((value for value in found if value), None)
 
 
-def _change(samples: Samples, name: str) -> Estimate | None:
-    """Candidate ÷ reference, paired by prompt and round."""
+def change(samples: Samples, name: str) -> Estimate | None:
+    """Candidate ÷ reference of a series that both arms have, paired by prompt and round."""
     logs: dict[str, list[float]] = {}
     for prompt in samples.prompts:
         now, before = prompt.series.get(name, ()), prompt.series.get(f"reference_{name}", ())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from tabulate import tabulate
 
@@ -11,22 +12,70 @@ from pytest_specgate.metrics import METRICS
 from pytest_specgate.records import Interval, Outcome, Verdict
 from pytest_specgate.report.advised import Advice
 from pytest_specgate.report.escape import columns, flat, in_ascii, one_line
+from pytest_specgate.report.tabled import Laid, Matrix, counted, laid, sign
 from pytest_specgate.units import format_value
 
 _HEADERS = ("case", "gate", "measured", "baseline", "limit", "verdict")
 _LONGEST_ADVICE = 400
+_NONE: Mapping[str, Matrix] = MappingProxyType({})
 _LEAST = 12  # characters of a case's name that still tell cases apart
 
 
-def lines(verdicts: Sequence[Verdict], width: int, *, ascii_only: bool = False) -> Iterator[str]:
-    """The whole section. ``width`` is the terminal's columns: tables give up what is least needed to fit."""
+def lines(
+    verdicts: Sequence[Verdict], width: int, matrices: Mapping[str, Matrix] = _NONE, *, ascii_only: bool = False
+) -> Iterator[str]:
+    """The whole section. ``width`` is the terminal's columns: tables give up what is least needed to fit.
+
+    Engines of ``matrices`` all of whose gates passed have no table of their own.
+    """
     spell = in_ascii if ascii_only else str
     for (suite, engine), group in _grouped(verdicts).items():
+        if _folded(suite, engine, matrices) and all(one.outcome is Outcome.PASS for one in group):
+            continue
         yield spell(flat(f"{suite} · {engine}"))
         yield from _table(group, width, spell)
         yield ""
     for group in _alike(verdicts):
         yield from map(spell, explanation(group[0]) if len(group) == 1 else _stopped_alike(group))
+
+
+def matrix_lines(matrices: Mapping[str, Matrix], *, ascii_only: bool = False) -> Iterator[str]:
+    """A table for each matrix, a sign a cell, the reasons below it by their numbers."""
+    spell = in_ascii if ascii_only else str
+    for suite, matrix in matrices.items():
+        table = laid(matrix)
+        yield spell(flat(f"{suite} · {' × '.join(axis.name for axis in matrix.axes)}"))
+        yield from map(spell, _grid(table))
+        yield spell(counted(matrix))
+        for number, note in enumerate(table.notes, 1):
+            yield spell(f"  {number}: {one_line(note, _LONGEST_ADVICE)}")
+        yield ""
+
+
+def _grid(table: Laid) -> Iterator[str]:
+    """Where columns have groups, the signs of a group stand in one column, in the order that the first line tells."""
+    grouped = len(table.groups) > 1 or bool(table.groups[0])
+    size = len(table.inner)
+    if grouped:
+        yield f"within a column, by {table.columns[-1]}: {', '.join(table.inner)}"
+    names = [flat(" ".join(group)) for group in table.groups] if grouped else list(map(flat, table.inner))
+    rows = []
+    for row in table.rows:
+        signs = [sign(cell, table.number(cell) if cell else None) for cell in row.cells]
+        wide = size if grouped else 1
+        parts = [signs[start : start + wide] for start in range(0, len(signs), wide)]
+        rows.append([*map(flat, row.options), *map(" ".join, _aligned(parts))])
+    headers = [*map(flat, table.heads), *names]
+    yield from tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True).splitlines()
+
+
+def _aligned(parts: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Signs padded to one width, so that those of one option stand below each other."""
+    yield from ([f"{one:<4}" for one in part] if len(part) > 1 else list(part) for part in parts)
+
+
+def _folded(suite: str, engine: str, matrices: Mapping[str, Matrix]) -> bool:
+    return suite in matrices and any(cell.engine == engine for cell in matrices[suite].cells)
 
 
 def advice_lines(found: Sequence[Advice], *, ascii_only: bool = False) -> Iterator[str]:

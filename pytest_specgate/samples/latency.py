@@ -40,15 +40,20 @@ def throughput(pairs: Sequence[Pair], arm: Arm) -> dict[str, tuple[float, ...]]:
     return {prompt: tuple(rates) for prompt, rates in found.items()}
 
 
-def _itl(trace: Trace) -> float | None:
-    """Mean gap per token over deliveries; one delivery in several chunks at the same instant counts once."""
-    deliveries: list[Chunk] = []
+def deliveries(trace: Trace) -> list[Chunk]:
+    """The chunks that brought tokens; one delivery in several chunks at the same instant is one."""
+    found: list[Chunk] = []
     for chunk in trace.chunks:
-        if deliveries and deliveries[-1].t_ns == chunk.t_ns:
-            deliveries[-1] = Chunk(chunk.t_ns, deliveries[-1].tokens + chunk.tokens)
+        if found and found[-1].t_ns == chunk.t_ns:
+            found[-1] = Chunk(chunk.t_ns, found[-1].tokens + chunk.tokens)
         elif chunk.tokens:
-            deliveries.append(chunk)
-    gaps = [(later.t_ns - earlier.t_ns) / 1e9 / later.tokens for earlier, later in pairwise(deliveries)]
+            found.append(chunk)
+    return found
+
+
+def _itl(trace: Trace) -> float | None:
+    """Mean gap per token over deliveries."""
+    gaps = [(b.t_ns - a.t_ns) / 1e9 / b.tokens for a, b in pairwise(deliveries(trace))]
     return sum(gaps) / len(gaps) if gaps else None
 
 

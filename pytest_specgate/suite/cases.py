@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_specgate.errors import Location, SuiteError
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Sampling
+from pytest_specgate.suite.matrix import Grid
 from pytest_specgate.suite.model import Category, EngineSpec, GateSpec, Prompts, ScenarioSpec, SuiteSpec
 from pytest_specgate.suite.prompts import Conversation
 
@@ -42,7 +43,7 @@ class Scenario:
 class Suite:
     """A suite file, understood: its model, its prompts, and where each part is written.
 
-    ``shown`` is its path as messages write it.
+    ``shown`` is its path as messages write it; ``grid`` is where the engines of its matrix stand, if it has one.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class Suite:
     gates: tuple[Gate, ...]
     engine_locations: dict[str, Location]
     warnings: tuple[str, ...] = ()
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS, Family, Metric
-from pytest_specgate.suite.quantities import Allowance, Flag, Limit, MetricName, Name, Strict
+from pytest_specgate.suite.quantities import Allowance, Chosen, Flag, Limit, MetricName, Name, Strict
 
 
 class Policy(str, Enum):
@@ -59,6 +59,9 @@ class GateSpec(Strict):
     )
     engines: tuple[Name, ...] = ()
     scenarios: tuple[Name, ...] = ()
+    where: dict[Name, Chosen] = Field(
+        default_factory=dict, description="in place of 'engines': those of the matrix with these options, by axis"
+    )
     policy: Policy | None = None
     on_fail: Literal["fail", "warn"] = "fail"
     waive: Waiver | None = None

@@ -21,9 +21,12 @@ Path = tuple["str | int", ...]
 _OWNERS = {"gates": "gate", "engines": "engine", "scenarios": "scenario"}
 
 
-def suite_error(error: ValidationError, tree: Node, model: type[BaseModel]) -> SuiteError:
-    """The first mistake in file order; of several files the one that extends comes first."""
-    every = error.errors(include_url=False)
+def suite_error(error: ValidationError, tree: Node, model: type[BaseModel], below: Path = ()) -> SuiteError:
+    """The first mistake in file order; of several files the one that extends comes first.
+
+    ``below`` is where in the tree what was validated stands.
+    """
+    every = [{**detail, "loc": (*below, *detail["loc"])} for detail in error.errors(include_url=False)]
     unknown = [tuple(detail["loc"]) for detail in every if detail["type"] == "extra_forbidden"]
     details = [detail for detail in every if not _consequence(detail, unknown)]
     found = [_translate(detail, tree, model) for detail in details]

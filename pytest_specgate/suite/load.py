@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as Environment
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from pytest_specgate.errors import Location, SuiteError
 from pytest_specgate.metrics import Family
 from pytest_specgate.suite.cases import Gate, Scenario, Suite
+from pytest_specgate.suite.expanding import selected, with_engines
 from pytest_specgate.suite.explain import suite_error
 from pytest_specgate.suite.extends import inside, read_with_bases
+from pytest_specgate.suite.matrix import Grid
 from pytest_specgate.suite.model import GateSpec, ScenarioSpec, SuiteSpec
 from pytest_specgate.suite.modelpaths import from_suite
 from pytest_specgate.suite.nodes import Mapping, find, plain
@@ -25,6 +28,8 @@ from pytest_specgate.suite.prompts import PromptFiles, load_prompts
 from pytest_specgate.suite.substitute import substitute
 from pytest_specgate.suite.telling import untold
 from pytest_specgate.units import did_you_mean
+
+Part = TypeVar("Part", GateSpec, ScenarioSpec)
 
 
 def load_suite(
@@ -42,11 +47,13 @@ def load_suite(
     files = prompt_files if prompt_files is not None else PromptFiles(root)
     folders = (path.parent, root)
     tree = substitute(read_with_bases(path, folders, lambda file: shown(file, root)), environ)
+    tree, grid = with_engines(tree)
     tree = from_suite(tree, path.parent, root)
     try:
         spec = SuiteSpec.model_validate(plain(tree))
     except ValidationError as error:
         raise suite_error(error, tree, SuiteSpec) from None
+    spec = _where_resolved(spec, grid, tree)
     _check_selectors(spec, tree)
     scenarios = tuple(
         _scenario(name, scenario, tree, folders, root, files) for name, scenario in spec.scenarios.items()
@@ -60,6 +67,7 @@ def load_suite(
         gates=tuple(Gate(gate, _at(tree, "gates", index)) for index, gate in enumerate(spec.gates)),
         engine_locations={name: _key(tree, "engines", name) for name in spec.engines},
         warnings=_warnings(scenarios),
+        grid=grid,
     )
 
 
@@ -78,6 +86,22 @@ def _at(tree: Mapping, *steps: str | int) -> Location:
 
 def _key(tree: Mapping, *steps: str) -> Location:
     return find(tree, (*steps, "[key]"))[1]
+
+
+def _where_resolved(spec: SuiteSpec, grid: Grid | None, tree: Mapping) -> SuiteSpec:
+    """The spec with the engines named that each ``where`` of a gate or scenario chooses."""
+
+    def named(part: Part, *steps: str | int) -> Part:
+        if not part.where:
+            return part
+        if part.engines:
+            where = find(tree, (*steps, "where", "[key]"))[1]
+            raise SuiteError(where, "'engines' and 'where' both choose engines", "keep one of the two")
+        return part.model_copy(update={"engines": tuple(selected(part.where, grid, tree, (*steps, "where")))})
+
+    gates = tuple(named(gate, "gates", number) for number, gate in enumerate(spec.gates))
+    scenarios = {name: named(scenario, "scenarios", name) for name, scenario in spec.scenarios.items()}
+    return spec.model_copy(update={"gates": gates, "scenarios": scenarios})
 
 
 def _check_selectors(spec: SuiteSpec, tree: Mapping) -> None:

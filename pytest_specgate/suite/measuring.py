@@ -39,6 +39,12 @@ class MeasureSpec(Strict):
         le=10_000,
         description="blocks of requests that the slopes of memory are judged on; the first quarter settles",
     )
+    control: Whole | None = Field(
+        None,
+        ge=128,
+        le=100_000,
+        description="tokens that tell greedy exactness the target's rounding; default: 2048 in 16 bits, else 256",
+    )
     capacity: CapacitySpec = CapacitySpec()
 
     @field_validator("budget", mode="before")

@@ -12,22 +12,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pytest_specgate import units
 from pytest_specgate.suite.advising import AdviceSpec
 from pytest_specgate.suite.arrivals import LoadSpec
 from pytest_specgate.suite.demands import GateSpec, Policy, Waiver
+from pytest_specgate.suite.matrix import MatrixSpec
 from pytest_specgate.suite.measuring import MeasureSpec
 from pytest_specgate.suite.prefixes import PrefixSpec
-from pytest_specgate.suite.quantities import (
-    Bytes,
-    Flag,
-    Name,
-    Packages,
-    Strict,
-    Whole,
-)
+from pytest_specgate.suite.quantities import Chosen, Flag, Name, Strict, Whole
+from pytest_specgate.suite.requiring import Requires
 from pytest_specgate.suite.sampling import SamplingSpec
-from pytest_specgate.suite.setups import Candidate, EngineSpec, Lossy, Method
+from pytest_specgate.suite.setups import Candidate, EngineSpec, Expect, Lossy, Method
 from pytest_specgate.suite.tasks import CheckSpec
 
 FORMAT_VERSION = 1
@@ -39,9 +33,11 @@ __all__ = [
     "Category",
     "CheckSpec",
     "EngineSpec",
+    "Expect",
     "GateSpec",
     "LoadSpec",
     "Lossy",
+    "MatrixSpec",
     "MeasureSpec",
     "Method",
     "Policy",
@@ -78,27 +74,6 @@ class Category(str, Enum):
     TRANSLATION = "translation"
 
 
-class Requires(Strict):
-    """What a machine must have; where it has not, the suite is skipped with the reason."""
-
-    device: Literal["cpu", "cuda", "mps"] | None = None
-    memory: Bytes | None = Field(
-        None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"'
-    )
-    package: Packages = Field((), description="importable package, or a list of them")
-    command: Packages = Field((), description="program on PATH, or a list of them")
-
-    @field_validator("memory", mode="before")
-    @classmethod
-    def _memory(cls, value: object) -> int | None:
-        return None if value is None else units.parse_bytes(value)
-
-    @field_validator("package", "command", mode="before")
-    @classmethod
-    def _one_or_more(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
-
-
 class Prompts(Strict):
     """Which prompts of a file: all, the first ``limit``, or those named."""
 
@@ -129,6 +104,9 @@ class ScenarioSpec(Strict):
         None, description="how task_score checks answers; what is right is each prompt's 'answer', or 'reference'"
     )
     engines: tuple[Name, ...] = Field((), description="engines that run this scenario; default: all")
+    where: dict[Name, Chosen] = Field(
+        default_factory=dict, description="in place of 'engines': those of the matrix with these options, by axis"
+    )
 
     @field_validator("prompts", mode="before")
     @classmethod
@@ -165,6 +143,7 @@ class SuiteSpec(Strict):
     requires: Requires = Requires()
     policy: Policy = Policy.GUARD
     engines: dict[Name, EngineSpec] = Field(min_length=1, examples=["{NAME: {target: MODEL}}"])
+    matrix: MatrixSpec | None = Field(None, description="further engines, one for every combination of options")
     scenarios: dict[Name, ScenarioSpec] = Field(
         min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"]
     )

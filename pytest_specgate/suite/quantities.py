@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS
@@ -19,7 +19,9 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=60)]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"
+_NAME_SCHEMA: dict[str, Any] = {"type": "string", "pattern": _NAME, "maxLength": 60}
+Name = Annotated[str, Field(pattern=_NAME, max_length=60)]
 
 # Strict, for pydantic would otherwise take "4", 4.0 and even true for a number, and 1 for a boolean.
 Whole = Annotated[int, Field(strict=True)]
@@ -42,6 +44,21 @@ Seconds = Annotated[
 Limit = Annotated[units.Limit, _written(r"^\s*((>=|<=|==)\s*\S.*|\S.*\.\.\s*\S.*)$")]
 Allowance = Annotated[units.Allowance, _written(r"^\s*[0-9.][^+]*(\+[^+]+)*$", "number", minimum=0)]
 MetricName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]
+
+
+def _one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+#: Names of which one may stand without brackets.
+Chosen = Annotated[
+    tuple[Name, ...],
+    Field(min_length=1),
+    BeforeValidator(_one_or_more),
+    WithJsonSchema(
+        {"anyOf": [_NAME_SCHEMA, {"type": "array", "items": _NAME_SCHEMA, "minItems": 1}]},
+    ),
+]
 Packages = Annotated[
     tuple[str, ...],
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),

@@ -17,6 +17,7 @@ from pytest_specgate.suite.prefixes import Kind
 from pytest_specgate.suite.servers import ArmServer, ServerSpec
 
 Schema = dict[str, Any]
+_CHOOSING = ("Rule", "GateSpec", "ScenarioSpec")
 
 
 def json_schema() -> Schema:
@@ -26,6 +27,7 @@ def json_schema() -> Schema:
     for name in ("engines", "scenarios"):
         _close(schema["properties"][name], {"maxLength": 60})
     _close(definitions["SamplingSpec"]["properties"]["logit_bias"])
+    _of_matrix(definitions)
     for name in ("engines", "scenarios", "gates"):
         del schema["properties"][name]["examples"]  # text for messages, not values of the type
     prompts = definitions["ScenarioSpec"]["properties"]["prompts"]
@@ -51,6 +53,21 @@ def json_schema() -> Schema:
     }
 
 
+def _of_matrix(definitions: Schema) -> None:
+    """Options are parts of an engine, and ``where`` names axes."""
+    part, matrix, rule = {"$ref": "#/$defs/EngineSpec"}, definitions["MatrixSpec"], definitions["Rule"]
+    axes = matrix["properties"]["axes"]
+    (options,) = axes["patternProperties"].values()
+    (pattern,) = options["patternProperties"]
+    options["patternProperties"][pattern] = part
+    for one in (axes, options, *(definitions[name]["properties"]["where"] for name in _CHOOSING)):
+        _close(one, {"maxLength": 60})
+    for one in (matrix, rule):
+        told = one["properties"]["engine"]
+        one["properties"]["engine"] = {**part, "description": told["description"]}
+    del axes["examples"], rule["properties"]["where"]["examples"]
+
+
 def _close(mapping: Schema, bounds: Mapping[str, int] = MappingProxyType({})) -> None:
     """Refuse names that the pattern refuses; pydantic leaves that open."""
     (pattern,) = mapping["patternProperties"]
@@ -68,7 +85,8 @@ def _complete() -> Schema:
         "properties": {"prompts": {"required": _required(Prompts)}},
     }
     return {
-        "required": _required(SuiteSpec),
+        "required": [name for name in _required(SuiteSpec) if name != "engines"],
+        "anyOf": [{"required": ["engines"]}, {"required": ["matrix"]}],
         "properties": {
             "engines": {"additionalProperties": engine},
             "scenarios": {"additionalProperties": scenario},

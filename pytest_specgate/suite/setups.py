@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from pytest_specgate.suite.quantities import Flag, Name, Real, Strict, Whole
+from pytest_specgate.suite.requiring import Requires
 from pytest_specgate.suite.servers import ServerSpec
 
 
@@ -119,6 +120,16 @@ class ScorerSpec(Strict):
         return EngineSpec(**self.model_dump(exclude={"engine", "kind"}, exclude_unset=True), kind=self.kind)
 
 
+class Expect(Strict):
+    """What is known of an engine beforehand: that it is refused, which its gates then demand."""
+
+    refused: str = Field(
+        min_length=3,
+        description="part of what the refusal says; another refusal fails the gates, and so does an engine that runs",
+        examples=["cannot be rolled back"],
+    )
+
+
 class EngineSpec(Strict):
     """A set-up of target and candidate: which adapter runs it, and with what."""
 
@@ -149,6 +160,10 @@ class EngineSpec(Strict):
     options: dict[str, object] = Field(
         default_factory=dict, description="keyword arguments for a user's own adapter"
     )
+    requires: Requires = Field(
+        Requires(), description="what the machine must have for this engine; elsewhere its gates are skipped"
+    )
+    expect: Expect | None = Field(None, description="that the engine is refused, and with which reason")
 
     @field_validator("scorer", mode="before")
     @classmethod
@@ -172,6 +187,6 @@ class EngineSpec(Strict):
         if self.server is None:
             needed = "'server: {model: ..., reference: {url: ...}, candidate: {url: ...}}'"
             raise ValueError(f"kind openai needs 'server' — add {needed}")
-        if idle := sorted(self.model_fields_set - {"kind", "server", "scorer"}):
+        if idle := sorted(self.model_fields_set - {"kind", "server", "scorer", "requires", "expect"}):
             raise ValueError(f"kind openai takes no {idle[0]!r} — remove it: a server is started with its own settings")
         return self

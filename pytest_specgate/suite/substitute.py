@@ -15,9 +15,10 @@ from pytest_specgate.errors import SuiteError
 from pytest_specgate.suite.nodes import Mapping, Node, Scalar, Sequence
 
 _PATTERN = re.compile(r"\$\$\{|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
-_PLACES = re.compile(r"engines/[^/]+/(target|options/.*|candidate/(draft|options/.*)|server/.*)")
+_ENGINE = r"(engines/[^/]+|matrix/engine|matrix/axes/[^/]+/[^/]+|matrix/rules//engine)"
+_PLACES = re.compile(_ENGINE + r"/(target|options/.*|candidate/(draft|options/.*)|server/.*)")
 # Here ``${port}`` stays, for it is known only when a server is started.
-_PORTS = re.compile(r"engines/[^/]+/server/(reference|candidate)/(url|command/|env/.*)")
+_PORTS = re.compile(_ENGINE + r"/server/(reference|candidate)/(url|command/|env/.*)")
 
 
 def substitute(tree: Mapping, environ: Environment[str, str]) -> Mapping:

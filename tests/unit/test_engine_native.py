@@ -285,14 +285,14 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"target": "shape://llama-8"},
         (
             "e: unknown shape 'llama-8'; did you mean 'llama-8b'? — "
-            "choose one of: llama-1m, llama-150m, llama-1b, llama-8b"
+            "choose one of: llama-1m, llama-150m, llama-1b, llama-8b, tiny-llama, "
         ),
     ),
     "quantized shape": (
-        {"target": "shape://llama-1m", "quantization": {"method": "torchao", "bits": 8}},
+        {"target": "shape://llama-1m", "quantization": {"method": "quanto"}},
         (
-            "e: 'shape://llama-1m' has random weights, which are not quantized — "
-            "remove 'quantization', or use a checkpoint"
+            "e: 'shape://llama-1m' has random weights, which only torchao quantizes — "
+            "write quantization: {method: torchao, bits: 8}, or use a checkpoint"
         ),
     ),
     "no target": ({"target": None}, "e: no target model — add 'target: ...' to the engine in the suite"),

@@ -306,6 +306,21 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"candidate": {"method": "draft_model", "draft": "draft", "dtype": "int8"}},
         "e: unknown dtype 'int8' of the draft — use float32, bfloat16, float16 or float64",
     ),
+    "composed": (
+        {"candidate": {"method": "draft_model", "draft": "draft", "options": {"lookup_first": True}}},
+        (
+            "e: transformers drafts in one way at a time, and knows no lookup_first — "
+            "use kind: native, or remove the option"
+        ),
+    ),
+    "recurrent": (
+        {"target": "shape://tiny-mamba"},
+        "e: MambaForCausalLM has a recurrent state, whose cache cannot be rolled back — use a model of attention layers",
+    ),
+    "class that runs all its layers": (
+        {"target": "shape://tiny-gpt2", "candidate": {"method": "early_exit", "exit_layer": 2}},
+        "e: GPT2LMHeadModel runs all its layers, so none can be left early — choose another method",
+    ),
     "mixed precision": (
         {"candidate": {"method": "draft_model", "draft": "draft", "dtype": "float32"}},
         (

@@ -19,12 +19,10 @@ from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.verifier import Verifier
 from pytest_specgate.engines.hf.facts import refuse_mixed_precision
 from pytest_specgate.engines.hf.loading import Loaded
+from pytest_specgate.engines.hf.methods import LOOKUP_FIRST
 from pytest_specgate.engines.hf.vocabulary import fit, same
 from pytest_specgate.errors import EngineError
 from pytest_specgate.suite.model import Candidate, Method
-
-#: Option of ``draft_model``: copy from the text first, and ask the model where there is nothing to copy.
-_LOOKUP_FIRST = "lookup_first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def drafter(candidate: Candidate, parts: Parts) -> Drafter:
         what = f"kind native does not draft by {candidate.method.value}"
         hint = f"use one of {', '.join(method.value for method in METHODS)}, or kind: transformers"
         raise EngineError(parts.engine, what, hint)
-    known = {_LOOKUP_FIRST} if candidate.method is Method.DRAFT_MODEL else set()
+    known = {LOOKUP_FIRST} if candidate.method is Method.DRAFT_MODEL else set()
     if unknown := sorted(set(candidate.options) - known):
         hint = f"valid: {', '.join(known)}" if known else "remove it"
         raise EngineError(parts.engine, f"unknown candidate option {', '.join(unknown)}", hint)
@@ -67,7 +65,7 @@ def _draft_model(candidate: Candidate, parts: Parts) -> Drafter:
         raise EngineError(parts.engine, what, "exchange the two, or use a smaller draft")
     fit(draft.model, ours)
     model = DraftModel(Network(draft.model))
-    return Composed(_lookup(candidate, parts), model) if candidate.options.get(_LOOKUP_FIRST) else model
+    return Composed(_lookup(candidate, parts), model) if candidate.options.get(LOOKUP_FIRST) else model
 
 
 def _lookup(candidate: Candidate, parts: Parts) -> Drafter:

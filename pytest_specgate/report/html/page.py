@@ -16,6 +16,7 @@ from pytest_specgate.report.document import Report
 from pytest_specgate.report.html.advice import advice
 from pytest_specgate.report.html.case import case, setting
 from pytest_specgate.report.html.markup import EMPTY, Markup, joined, pairs, tag
+from pytest_specgate.report.html.matrix import matrices
 from pytest_specgate.report.html.series import by_concurrency
 from pytest_specgate.report.html.style import STYLE
 from pytest_specgate.report.html.summary import fitted, overview, size, summary
@@ -42,12 +43,14 @@ def html(report: Report) -> str:
     engines = _engine_heads(views)
     first = summary(report, views)
     everything = {id(view): f"case-{number}" for number, view in enumerate(views, 1)}
-    advised = advice(report.advice)
-    fixed = size(first) + size(advised) + size(overview(views, everything)) + sum(map(size, engines.values())) + _MARGIN
+    advised, tables = advice(report.advice), matrices(report.matrices)
+    heads = (first, tables, advised, overview(views, everything), *engines.values())
+    fixed = sum(map(size, heads)) + _MARGIN
     bodies, note = _bodies(views, everything, MOST_BYTES - fixed)
     anchors = {key: anchor for key, anchor in everything.items() if bodies[key]}
     suites = _suites(views, engines, bodies)
-    main = tag("main", first, advised, note, overview(views, anchors), *suites, _machine(report), _legend(), id="main")
+    shown = (first, tables, advised, note, overview(views, anchors), *suites, _machine(report), _legend())
+    main = tag("main", *shown, id="main")
     head = tag("header", tag("h1", headline(report)), tag("p", place_of(report), class_="note"))
     skip = tag("a", "Skip to the summary", href="#main", class_="skip")
     body = tag("body", skip, head, main, tag("footer", tag("p", f"pytest-specgate {report.version}")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_specgate.metrics import Unit
-from pytest_specgate.report import numbers
-from pytest_specgate.report.html import svg
+from pytest_specgate.report import loads, numbers
+from pytest_specgate.report.html import svg, tables
 from pytest_specgate.report.html.markup import EMPTY, Markup, joined, tag
 from pytest_specgate.report.html.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Scale
 from pytest_specgate.report.numbers import Estimate, text
@@ -24,13 +24,22 @@ def by_concurrency(views: Sequence[CaseView]) -> Markup:
     for view in views:
         if view.series is not None and view.samples is not None:
             groups.setdefault(view.series[0], []).append((view.series[1], view))
-    pictures = [_pictures(name, sorted(group, key=lambda one: one[0])) for name, group in groups.items() if group[1:]]
+    known = {name: sorted(group, key=lambda one: one[0]) for name, group in groups.items() if group[1:]}
+    pictures = [_pictures(name, group) for name, group in known.items()]
+    rates = [_table(name, group) for name, group in known.items()]
     rooms = [tag("p", f"{room}.", class_="note") for room in room_for_requests(views)]
-    return joined([tag("div", *pictures, class_="figures"), *rooms]) if pictures else EMPTY
+    return joined([tag("div", *pictures, class_="figures"), *rates, *rooms]) if pictures else EMPTY
 
 
 def _pictures(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
-    return joined([_speedup(name, group), _throughput(name, group)])
+    found = loads.by_concurrency([view for _, view in group])
+    over = tables.throughput(f"Throughput by requests at once: {name}", found)
+    return joined([_speedup(name, group), over, _throughput(name, group)])
+
+
+def _table(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:
+    found = loads.by_concurrency([view for _, view in group])
+    return tables.load_table(found, f"{name}; medians, 95 % intervals") if found else EMPTY
 
 
 def _speedup(name: str, group: Sequence[tuple[int, CaseView]]) -> Markup:

@@ -41,6 +41,8 @@ overflow-wrap:normal}
 td{max-width:34rem;overflow-wrap:break-word}
 .gates td:nth-child(5){white-space:nowrap}.gates td:nth-child(6){min-width:11rem}.gates td:nth-child(7){min-width:16rem}
 tbody th{font-weight:600}
+.matrix th,.matrix td{padding:.15rem .4rem .15rem 0;white-space:nowrap}.matrix thead th{vertical-align:bottom}
+.matrix .badge{margin-right:0;font-weight:400}
 .pairs tbody th{font-weight:400;color:var(--dim);white-space:nowrap}
 .case{border:1px solid var(--line);border-radius:.5rem;padding:.5rem .8rem;margin:.6rem 0;content-visibility:auto;
 contain-intrinsic-size:auto 60px}
