@@ -315,7 +315,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "recurrent": (
         {"target": "shape://tiny-mamba"},
-        "e: MambaForCausalLM has a recurrent state, whose cache cannot be rolled back — use a model of attention layers",
+        (
+            "e: MambaForCausalLM has a recurrent state, whose cache cannot be rolled back — "
+            "use a model of attention layers"
+        ),
     ),
     "class that runs all its layers": (
         {"target": "shape://tiny-gpt2", "candidate": {"method": "early_exit", "exit_layer": 2}},

@@ -129,7 +129,8 @@ def test_the_terminal_shows_a_table_in_place_of_those_that_pass(report: Report) 
 
 
 def test_grouped_columns_stand_side_by_side() -> None:
-    axes = tuple(Axis(name, options) for name, options in (("a", ("x",)), ("b", ("y",)), ("c", ("p", "q")), ("d", ("u", "v"))))
+    options = {"a": ("x",), "b": ("y",), "c": ("p", "q"), "d": ("u", "v")}
+    axes = tuple(Axis(name, found) for name, found in options.items())
     made = [Cell("+".join(("x", "y", c, d)), ("x", "y", c, d), State.EXACT) for c in "pq" for d in "uv"]
     made[3] = replace(made[3], state=State.TIES)
     text = list(matrix_lines({"s": Matrix(axes, tuple(made))}))
@@ -174,4 +175,4 @@ def test_advice_leaves_a_matrix_out_that_judges_no_speed(report: Report) -> None
 def test_what_is_counted_is_said_in_the_singular_too() -> None:
     matrix = Matrix((Axis("a", ("x",)),), (Cell("x", ("x",), State.BROKEN, "why", expected=False),))
     assert counted(matrix) == "1 cells: 1 broken (X); 1 fails the build (!)"
-    assert list(matrix_lines({"s": matrix}))[0] == "s · a"
+    assert next(iter(matrix_lines({"s": matrix}))) == "s · a"

@@ -45,9 +45,12 @@ def test_the_suite_that_the_mistakes_are_put_into_is_right(tmp_path: Path) -> No
     assert [case.id for case in expand(load_suite(suite, tmp_path, {}))] == ["tiny::chat-t0-c1"]
 
 
-TOP_KEYS = "specgate, extends, name, description, tier, requires, policy, engines, scenarios, measure, advice, gates"
+TOP_KEYS = (
+    "specgate, extends, name, description, tier, requires, policy, engines, matrix, scenarios, measure, advice, "
+    "gates"
+)
 GATE_KEYS = (
-    "metric, limit, max_drop, max_rise, statistic, engines, scenarios, policy, on_fail, waive, embedding, "
+    "metric, limit, max_drop, max_rise, statistic, engines, scenarios, where, policy, on_fail, waive, embedding, "
     "population"
 )
 NAMES = "use letters, digits and . _ + - (at most 60, the first a letter or digit)"
@@ -164,7 +167,8 @@ IN_ENGINE = [
         "target: some/model",
         "taget: x",
         "3:10: unknown key 'taget'; did you mean 'target'? — "
-        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, graphs, server, options",
+        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, graphs, server, options, "
+        "requires, expect",
     ),
     (
         "method: prompt_lookup",

@@ -22,13 +22,11 @@ _LOAD_HEADS = ("requests at once", "reference", "candidate", "candidate ÷ refer
 
 
 def by_context(taken: Measurement) -> Markup:
-    """Acceptance, time between tokens and cache of a request by doublings of the context; nothing for one alone."""
+    """Acceptance, time between tokens and cache of a request by doublings of the context, where texts are long."""
     found = contexts.by_context(taken)
-    if not found:
+    if not contexts.is_long(found):
         return EMPTY
-    made = table("By context (95 % intervals; the cache is one request's)", _CONTEXT_HEADS, map(contexts.cells, found))
-    is_open = "" if contexts.is_long(found) else None
-    return tag("details", tag("summary", "Acceptance, ITL and memory by context"), made, open=is_open)
+    return table("By context (95 % intervals; the cache is one request's)", _CONTEXT_HEADS, map(contexts.cells, found))
 
 
 def room(taken: Measurement) -> Markup:
