@@ -18,8 +18,8 @@ from pytest_specgate.measure.nvml import processes_by_gpu
 class RunningEngine:
     """One engine, started at most once, and what was on the GPUs before.
 
-    ``running`` is the engine while it runs; ``gpus_before`` the process ids by GPU just before its start; ``broken`` why
-    it could not start.
+    ``running`` is the engine while it runs; ``gpus_before`` the process ids by GPU just before its start; ``broken``
+    is why it could not start.
     """
 
     context: EngineContext

@@ -26,7 +26,8 @@ def suite_error(error: ValidationError, tree: Node, model: type[BaseModel], belo
 
     ``below`` is where in the tree what was validated stands.
     """
-    every = [{**detail, "loc": (*below, *detail["loc"])} for detail in error.errors(include_url=False)]
+    told = error.errors(include_url=False)
+    every: list[dict[str, Any]] = [{**detail, "loc": (*below, *detail["loc"])} for detail in told]
     unknown = [tuple(detail["loc"]) for detail in every if detail["type"] == "extra_forbidden"]
     details = [detail for detail in every if not _consequence(detail, unknown)]
     found = [_translate(detail, tree, model) for detail in details]

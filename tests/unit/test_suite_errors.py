@@ -167,8 +167,8 @@ IN_ENGINE = [
         "target: some/model",
         "taget: x",
         "3:10: unknown key 'taget'; did you mean 'target'? — "
-        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, graphs, server, options, "
-        "requires, expect",
+        "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, graphs, server, "
+        "options, requires, expect",
     ),
     (
         "method: prompt_lookup",

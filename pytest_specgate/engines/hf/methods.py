@@ -114,7 +114,7 @@ def _stops(model: Any, layers: int) -> bool:
     except IndexError:
         return False
     cache = getattr(out, "cache", None) or out.past_key_values
-    return sum(layer.is_initialized for layer in cache.layers) <= layers
+    return len([layer for layer in cache.layers if layer.is_initialized]) <= layers
 
 
 def _mtp(candidate: Candidate, parts: Parts) -> Plan:
