@@ -168,7 +168,7 @@ IN_ENGINE = [
         "taget: x",
         "3:10: unknown key 'taget'; did you mean 'target'? — "
         "valid keys: kind, target, candidate, device, dtype, attention, quantization, threads, graphs, server, "
-        "options, requires, expect",
+        "scorer, options, requires, expect",
     ),
     (
         "method: prompt_lookup",
