@@ -49,7 +49,10 @@ class OpenAIEngine(ServedTexts):
 
     #: Without what shows once the servers were met: whether texts can be scored, and prompts be token ids.
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.ARRIVALS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING}
+        {
+            *(Capability.ARRIVALS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING),
+            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL),
+        }
     )
 
     def __init__(self, context: EngineContext) -> None:
@@ -127,7 +130,7 @@ class OpenAIEngine(ServedTexts):
     # --- work --------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """Return one trace per request, all sent at once, or each when it comes. Raises EngineError."""
+        """Return one trace per request and answer, all sent at once, or each when it comes. Raises EngineError."""
         from pytest_specgate.engines.serving.traces import drafted, noted, traces
 
         server = self._server(arm)
@@ -160,13 +163,9 @@ class OpenAIEngine(ServedTexts):
         return self._hosts.whose(server.arm) or (listening(server.url) if pid is None else named(pid))
 
     def _posts(self, requests: Sequence[Request], server: Server) -> list[Post]:
-        from pytest_specgate.engines.serving import wire
-        from pytest_specgate.engines.serving.client import Post
+        from pytest_specgate.engines.serving.wire import post
 
-        spec, bodies = self._spec, [wire.encode(r, self._spec, server.model, server.dialect) for r in requests]
-        urls = [server.url + wire.path(request, spec.endpoint) for request in requests]
-        both = zip(urls, bodies, requests)
-        return [Post(url, body, r.max_tokens, spec.timeout, server.model, r.after) for url, body, r in both]
+        return [post(request, self._spec, server.url, (server.model, server.dialect)) for request in requests]
 
     def _ask(self, requests: Sequence[Request], server: Server) -> tuple[list[Heard], Seen]:
         from pytest_specgate.engines.serving import counters
@@ -175,9 +174,9 @@ class OpenAIEngine(ServedTexts):
         (loop, client), posts = self._connected(), self._posts(requests, server)
         before = loop.run(counters.look(client, server.url, server.dialect))
         exchanges = loop.run(client.ask(posts))
-        heard = [hear(request, exchange, self._tokens_of) for request, exchange in zip(requests, exchanges)]
+        heard = [one for asked in zip(requests, exchanges) for one in hear(*asked, self._tokens_of)]
         tokens = sum(one.counted.tokens for one in heard)
-        asked = counters.Asked(server.url, server.dialect, len(heard), tokens)
+        asked = counters.Asked(server.url, server.dialect, len(requests), tokens)
         return heard, loop.run(counters.look_after(client, asked, before))
 
     # --- facts -------------------------------------------------------------------------------------------

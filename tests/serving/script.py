@@ -10,8 +10,8 @@ import json
 import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import cycle
+from dataclasses import dataclass, field, replace
+from itertools import cycle, zip_longest
 from typing import Any
 
 WORDS = ("the", "draft", "model", "proposes", "four", "tokens", "and", "target", "keeps", "what", "it", "would", "say")
@@ -31,7 +31,8 @@ class Script:
     ``comments`` (keep-alive lines before each chunk), ``wrong_every`` so many tokens (a draft's word is kept unseen).
 
     ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
-    prompt is as many tokens as it has words, and what it begins with like an earlier one is cached.
+    prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
+    ``several`` answers, it gives one.
 
     ``drawn`` is whether tokens are drawn where a request has a temperature: from the ``target``, from the ``draft``, or
     ``unfiltered`` (see :mod:`tests.serving.target`). ``template`` is how many tokens the chat template makes of a
@@ -69,6 +70,7 @@ class Script:
     gauges: str = ""
     preempts: int = 0
     caches: bool = False
+    several: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
     wrong_every: int = 0
     drawn: str = ""
@@ -101,6 +103,11 @@ def words_of(body: Mapping[str, Any]) -> list[str]:
 
 def reply(script: Script, body: Mapping[str, Any], cached: int | None = None) -> Reply:
     """The answer to a request's body; ``cached`` are tokens of its prompt, where the server caches."""
+    if (count := int(body.get("n", 1))) > 1 and script.several:
+        return _several(script, body, count)
+    if body.get("logprobs"):
+        plain = reply(script, {**body, "logprobs": None}, cached)
+        return replace(plain, pieces=tuple(_quoting(piece, body["logprobs"]) for piece in plain.pieces))
     said, finish = _said(script, body)
     sizes = list(_sizes(script, len(said)))
     chat = "messages" in body
@@ -127,6 +134,42 @@ def reply(script: Script, body: Mapping[str, Any], cached: int | None = None) ->
     return Reply(tuple(pieces), tuple(sizes[1:]), total)
 
 
+def _several(script: Script, body: Mapping[str, Any], count: int) -> Reply:
+    """Answers that take turns, chunk by chunk, and a usage of all of them at the end where there is one."""
+    own = replace(script, done=False, usage="none" if script.usage == "final" else script.usage)
+    answers = [reply(own, {**body, "n": 1, "choice": index}) for index in range(count)]
+    mixed = [
+        _changed(piece, {"index": index})
+        for turn in zip_longest(*(one.pieces for one in answers))
+        for index, piece in enumerate(turn)
+        if piece is not None and b'"choices": []' not in piece.data
+    ]
+    total = sum(one.tokens for one in answers)
+    if script.usage != "none":
+        mixed.append(_piece_of(0.0, {**_envelope(script), "choices": [], **_usage(total)}))
+    end = [Piece(0.0, b"data: [DONE]\n\n")] if script.done else []
+    return Reply((*mixed, *end), answers[0].rounds, total)
+
+
+def _quoting(piece: Piece, asked: Any) -> Piece:
+    """With a log-probability for each of its tokens, as chat tells them or as text completions do."""
+    if not piece.tokens:
+        return piece
+    ids = json.loads(piece.data[6:])["choices"][0].get("token_ids") or [0] * piece.tokens
+    logs = [-0.25 * (1 + token % 5) for token in ids]
+    told = {"content": [{"token": "", "logprob": log} for log in logs]} if asked is True else {"token_logprobs": logs}
+    return _changed(piece, {"logprobs": told})
+
+
+def _changed(piece: Piece, more: Mapping[str, Any]) -> Piece:
+    """The piece with further keys of its choice."""
+    if not piece.data.startswith(b"data: {"):
+        return piece
+    data = json.loads(piece.data[6:])
+    data["choices"] = [{**choice, **more} for choice in data["choices"]]
+    return _piece_of(piece.after, data, piece.tokens)
+
+
 def endless(script: Script) -> Iterator[Piece]:
     """Pieces for ever."""
     for word in cycle(script.words):
@@ -150,7 +193,8 @@ def _said(script: Script, body: Mapping[str, Any]) -> tuple[list[tuple[int, str]
     if script.drawn and body.get("temperature"):
         ids = _drawn(script, prompt, body)
     else:
-        start = sum(prompt) % size
+        sure = not body.get("temperature") or body.get("top_p", 1.0) < 0.5
+        start = (sum(prompt) + (0 if sure else body.get("choice", 0))) % size
         ids = [FIRST + (start + i) % size for i in range(script.tokens - 1)]
         if script.wrong_every:
             last = script.wrong_every - 1

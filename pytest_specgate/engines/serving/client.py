@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.serving import arrival, failures
+from pytest_specgate.engines.serving import arrival, failures, sse, stream
 from pytest_specgate.engines.serving.failures import Failure
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ _TAIL = 16
 class Post:
     """A request to send: where, what, how many tokens it may bring, the longest silence in seconds.
 
-    ``after`` is when it comes, in seconds from the call that sends it.
+    ``after`` is when it comes, in seconds from the call that sends it. Its stream is closed once ``leave_after`` chunks
+    with something in them have come.
     """
 
     url: str
@@ -51,6 +52,7 @@ class Post:
     silence: float
     model: str = ""
     after: float = 0.0
+    leave_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ class _Body:
     """One answer's bytes as they come, each read with its time; made when the request is sent."""
 
     def __init__(self, post: Post) -> None:
-        self._silence, self._max_tokens = post.silence, post.max_tokens
+        self._silence, self._max_tokens, self._leave_after = post.silence, post.max_tokens, post.leave_after
         self._room = (post.max_tokens + ALLOWANCE) * BYTES_PER_TOKEN
         self._events_left = (post.max_tokens + ALLOWANCE) * EVENTS_PER_TOKEN
         self.reads: list[tuple[int, bytes]] = []
@@ -244,6 +246,8 @@ class _Body:
             if _END in joined and any(end in joined for end in _ENDS):
                 await _linger(content)
                 return
+            if self._leave_after is not None and _enough(self.reads, self._leave_after):
+                return
             tail = joined[-_TAIL:]
 
     def _count(self, size: int, events: int) -> None:
@@ -251,6 +255,14 @@ class _Body:
         self._events_left -= events
         if self._room < 0 or self._events_left < 0:
             raise failures.endless(self._max_tokens)
+
+
+def _enough(reads: Sequence[tuple[int, bytes]], chunks: int) -> bool:
+    """Whether so many chunks with something in them are there; what is no answer is told when it is read as a whole."""
+    try:
+        return sum(delta.real for delta in stream.read(0, sse.events(reads)).deltas) >= chunks
+    except stream.BadStream:
+        return False
 
 
 async def _linger(content: Any) -> None:

@@ -42,6 +42,7 @@ class Delta(NamedTuple):
     total: int | None = None
     last: bool = False
     sums: tuple[int, int, int] | None = None
+    logs: tuple[float, ...] = ()
 
     @property
     def real(self) -> bool:
@@ -80,14 +81,22 @@ class Answer:
         return "".join(delta.text for delta in self.deltas)
 
     @property
+    def logs(self) -> tuple[float, ...]:
+        """The log-probabilities that the server gave."""
+        return tuple(log for delta in self.deltas for log in delta.logs)
+
+    @property
     def ids(self) -> tuple[int, ...]:
         """The token ids that the server gave."""
         return tuple(token for delta in self.deltas for token in delta.ids)
 
 
-def read(submit_ns: int, events: Iterable[Event]) -> Answer:
-    """The answer that these events are. Raises BadStream for an error event and for what is no JSON object."""
-    reader = _Reader(submit_ns)
+def read(submit_ns: int, events: Iterable[Event], index: int = 0) -> Answer:
+    """The answer that these events are, of several the one at ``index``.
+
+    Raises BadStream for an error event and for what is no JSON object.
+    """
+    reader = _Reader(submit_ns, index)
     for event in events:
         if event.data == DONE:
             reader.done = True
@@ -99,6 +108,7 @@ def read(submit_ns: int, events: Iterable[Event]) -> Answer:
 @dataclass(slots=True)
 class _Reader:
     submit_ns: int
+    index: int = 0
     deltas: list[Delta] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
@@ -122,7 +132,7 @@ class _Reader:
         self.said.update(data)
         self.prompt_ids = self.prompt_ids or _ids(data.get("prompt_token_ids"))
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+            if isinstance(choice, dict) and choice.get("index", 0) == self.index:
                 self._choose(event.t_ns, choice, total, sums)
 
     def _choose(
@@ -142,9 +152,9 @@ class _Reader:
         if not content or len(parts) > 1:  # most chunks hold a text and nothing else
             reasoning = _text(parts.get("reasoning_content")) or _text(parts.get("reasoning"))
             tool = _called(parts.get("tool_calls"))
-        ids = _ids(choice.get("token_ids"))
+        ids, logs = _ids(choice.get("token_ids")), _logs(choice.get("logprobs"))
         last = isinstance(finish, str)
-        self.deltas.append(Delta(t_ns, _text(content), reasoning, tool, ids, total, last, sums))
+        self.deltas.append(Delta(t_ns, _text(content), reasoning, tool, ids, total, last, sums, logs))
 
     def answer(self) -> Answer:
         return Answer(
@@ -230,6 +240,16 @@ def _ids(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(value) if (len(value) == 1 and type(value[0]) is int) or {int}.issuperset(map(type, value)) else ()
+
+
+def _logs(value: object) -> tuple[float, ...]:
+    """Log-probabilities of an event's tokens, as chat tells them or as text completions do."""
+    if not isinstance(value, dict):
+        return ()
+    entries = value.get("content")
+    found = [one.get("logprob") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    numbers = found or value.get("token_logprobs")
+    return tuple(float(n) for n in numbers if isinstance(n, (int, float))) if isinstance(numbers, list) else ()
 
 
 def _called(calls: object) -> str:

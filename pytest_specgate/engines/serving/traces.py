@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from pytest_specgate.engines.serving.accounting import Counted, Uncounted, count
 from pytest_specgate.engines.serving.client import Exchange
@@ -28,14 +29,52 @@ class Heard:
     waits: int
 
 
-def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] | None) -> Heard:
-    """Read and count one answer. Raises Failure for one that broke off, or that nobody can count."""
+def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] | None) -> list[Heard]:
+    """Read and count the answers. Raises Failure for one that broke off, or that nobody can count."""
     try:
-        answer = read(exchange.submit_ns, events(exchange.reads))
+        answers = [read(exchange.submit_ns, events(exchange.reads), index) for index in range(request.n)]
     except BadStream as error:
         raise broken_off(error.what, error.code) from None
-    if not answer.whole:
+    if (after := request.cancel_after) is not None:
+        answers = [_until(answer, after) for answer in answers]
+    return [_counted(request, answer, exchange, tokens_of) for answer in _each_with_its_usage(answers)]
+
+
+def _until(answer: Answer, chunks: int) -> Answer:
+    """What reached a caller that left after so many chunks, whatever came in the same read behind them."""
+    seen = accumulate(delta.real for delta in answer.deltas)
+    kept = next((place for place, count in enumerate(seen, start=1) if count >= chunks), len(answer.deltas))
+    if kept == len(answer.deltas):
+        return answer
+    return replace(answer, deltas=answer.deltas[:kept], finish="", completion_tokens=None, said={}, whole=False)
+
+
+def _each_with_its_usage(answers: Sequence[Answer]) -> list[Answer]:
+    """Of several answers each with what is told of it alone; a usage of all together is shared out by their texts."""
+    if len(answers) == 1:
+        return list(answers)
+    together, letters = answers[0].completion_tokens, sum(len(answer.text) for answer in answers)
+    found, done, seen = list[Answer](), 0, 0
+    for answer in answers:
+        own = [delta.total for delta in answer.deltas if delta.total is not None]
+        seen += len(answer.text)
+        share = None if together is None or not letters else round(together * seen / letters) - done
+        done += share or 0
+        found.append(replace(answer, completion_tokens=own[-1] if own else share, said={}))
+    return found
+
+
+def _counted(
+    request: Request, answer: Answer, exchange: Exchange, tokens_of: Callable[[str], int] | None
+) -> Heard:
+    left = request.cancel_after is not None and not answer.whole
+    if not answer.whole and not left:
         raise cut_short(any(delta.real for delta in answer.deltas))
+    if request.n > 1 and not answer.deltas:
+        raise Failure(f"gives fewer answers than the {request.n} that were asked for", "look at what it does with 'n'")
+    if left and not any(delta.total is not None or delta.ids for delta in answer.deltas):
+        # Nothing told yet how many tokens there are, and a chunk has one at least.
+        answer = replace(answer, completion_tokens=sum(delta.real for delta in answer.deltas))
     try:
         counted = count(answer, tokens_of)
     except Uncounted:
@@ -131,11 +170,14 @@ def _trace(one: Heard, arm: Arm, told: Told) -> Trace:
         usage_tokens=one.answer.completion_tokens,
         max_tokens=one.request.max_tokens,
         told=told,
+        logprobs=one.answer.logs if one.request.logprobs and one.answer.logs else None,
     )
 
 
 def _finish(one: Heard) -> str:
     """``eos``, ``stop`` or ``length``, as the records have it; servers write ``stop`` for two of them."""
+    if one.request.cancel_after is not None and not one.answer.whole:
+        return "cancelled"
     if one.answer.finish == "length":
         return "length"
     if one.answer.stop is not None or one.answer.finish == "stop_sequence":

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_specgate.engines.base import seed_of
+from pytest_specgate.engines.serving.client import Post
 from pytest_specgate.engines.serving.dialects import Dialect
 from pytest_specgate.engines.serving.failures import Failure, Lacking
 from pytest_specgate.records import Request, Sampling
@@ -20,6 +21,19 @@ from pytest_specgate.suite.servers import ServerSpec
 #: Settings that OpenAI's protocol does not have.
 _FURTHER = ("top_k", "min_p", "repetition_penalty", "min_tokens", "bad_words")
 PATHS: Mapping[str, str] = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
+
+
+def post(request: Request, spec: ServerSpec, url: str, named: tuple[str, Dialect]) -> Post:
+    """One request to the server at ``url``, by its model's name and its dialect. Raises Failure as :func:`encode`."""
+    return Post(
+        url + path(request, spec.endpoint),
+        encode(request, spec, *named),
+        request.n * request.max_tokens,
+        spec.timeout,
+        named[0],
+        request.after,
+        request.cancel_after,
+    )
 
 
 def encode(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> bytes:
@@ -43,6 +57,7 @@ def body(request: Request, spec: ServerSpec, model: str, dialect: Dialect) -> di
         "stream_options": options,
         **dict(_openai_settings(request)),
         **dict(_further_settings(request, dialect)),
+        **dict(_answers(request, spec.endpoint, dialect)),
     }
 
 
@@ -79,6 +94,18 @@ def _openai_settings(request: Request) -> Iterator[tuple[str, object]]:
         yield "logit_bias", {str(bias.token): bias.value for bias in sampling.logit_bias}
     if request.stop:
         yield "stop", list(request.stop)
+
+
+def _answers(request: Request, endpoint: str, dialect: Dialect) -> Iterator[tuple[str, object]]:
+    """How many answers are wanted, and whether with log-probabilities: text completions ask for a number of those."""
+    wanted: dict[str, object] = {"n": request.n} if request.n > 1 else {}
+    if request.logprobs:
+        wanted["logprobs"] = True if path(request, endpoint) == PATHS["chat"] else 1
+    for name, value in wanted.items():
+        if name not in dialect.offers:
+            what = f"takes no {name!r}: {dialect.shown} offers none"
+            raise Lacking(what, f"remove {name!r}, or name the server's software with 'dialect'")
+        yield name, value
 
 
 def _further_settings(request: Request, dialect: Dialect) -> Iterator[tuple[str, object]]:

@@ -111,7 +111,8 @@ class Dialect:
     """One server software.
 
     ``body`` are keys of every request. ``keys`` are settings beyond OpenAI's that it takes, by our names, and ``off``
-    values that switch off what it or the model's files would set otherwise. ``metrics`` is the page of its counters,
+    values that switch off what it or the model's files would set otherwise. ``offers`` are ``n`` and ``logprobs`` as
+    far as it takes them. ``metrics`` is the page of its counters,
     empty if it has none, and ``tally`` reads it. ``acceptance`` reads one answer; ``checks_model`` is whether it
     refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``rooms`` reads its
     log's lines (none where it is not ours) and its pages, ``pressure`` the pages ``gauges`` at one moment. ``cached``
@@ -132,6 +133,7 @@ class Dialect:
     off: Mapping[str, object] = field(default_factory=dict)
     continuous_usage: bool = False
     checks_model: bool = False
+    offers: frozenset[str] = frozenset({"n", "logprobs"})
     metrics: str = ""
     tally: Callable[[str], Tally] | None = None
     acceptance: Callable[[Answer, Counted], Acceptance | None] = _nothing

@@ -232,6 +232,7 @@ LLAMACPP = Dialect(
     body={"timings_per_token": True},
     keys={"top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repeat_penalty", "ignore_eos": "ignore_eos"},
     off={"top_k": 0, "min_p": 0.0},
+    offers=frozenset({"logprobs"}),
     metrics="/metrics",
     tally=_tally,
     acceptance=_acceptance,

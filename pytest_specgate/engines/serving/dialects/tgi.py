@@ -56,6 +56,7 @@ TGI = Dialect(
     recognises=_recognises,
     version=_version,
     hint="TGI tells no drafted tokens: gate acceptance_length",
+    offers=frozenset({"logprobs"}),
     metrics="/metrics",
     tally=_tally,
     facts=_facts,

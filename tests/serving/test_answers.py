@@ -1,0 +1,93 @@
+"""Several answers to one request, log-probabilities, and callers that close their stream, over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_specgate.engines.serving.accounting import ESTIMATED_CHUNKS
+from pytest_specgate.errors import EngineError, Unsupported
+from pytest_specgate.gates.honoured import Measure, broken
+from pytest_specgate.identities import trace_problems
+from pytest_specgate.measure.sweep import sweep_case
+from pytest_specgate.records import Arm, Sampling
+from pytest_specgate.samples.output import accounting_problems
+from tests.serving.conftest import Pair, ask
+from tests.serving.script import Script
+from tests.unit.project import load, write
+
+DRAWN = Sampling(1.0, seed=3)
+FAST = Script(pattern=(1, 3, 2), k=4)
+SILENT = replace(FAST, ids=False, usage="final", words=("aa", "bb", "cc", "dd", "ee", "ff", "gg"))
+
+
+@pytest.mark.parametrize("script", [FAST, replace(FAST, ids=False), SILENT], ids=["ids", "growing usage", "one usage"])
+def test_several_answers_are_traces_in_the_requests_place(arms: Pair, script: Script) -> None:
+    engine, _, server = arms(script)
+    asked = [ask("p", n=3, sampling=DRAWN), ask("q", text="Say more.")]
+    traces = engine.generate(asked, Arm.CANDIDATE)
+
+    assert [trace.prompt for trace in traces] == ["p", "p", "p", "q"]
+    assert [body.get("n") for body in server.requests] == [3, None]
+    assert [trace.output_tokens for trace in traces] == [13] * 4
+    assert len({trace.text for trace in traces[:3]}) == 3
+    for trace in traces:
+        assert not [*trace_problems(trace), *accounting_problems(trace)]
+    notes = [note for trace in traces[:3] if trace.told is not None for note in trace.told.notes]
+    assert (ESTIMATED_CHUNKS in notes) == (script is SILENT)
+
+
+def test_fewer_answers_than_asked_for_are_a_failure(arms: Pair) -> None:
+    engine, _, _ = arms(replace(FAST, several=False))
+    with pytest.raises(EngineError) as raised:
+        engine.generate([ask("p", n=2)], Arm.CANDIDATE)
+    assert "gives fewer answers than the 2 that were asked for — look at what it does with 'n'" in str(raised.value)
+
+
+@pytest.mark.parametrize(("endpoint", "asked"), [("chat", True), ("completions", 1)])
+def test_log_probabilities_come_with_their_tokens(arms: Pair, endpoint: str, asked: object) -> None:
+    engine, _, server = arms(FAST, endpoint=endpoint)
+    told, untold = engine.generate([ask("p", logprobs=True), ask("q", text="Say more.")], Arm.CANDIDATE)
+
+    assert [body.get("logprobs") for body in server.requests] == [asked, None]
+    assert told.logprobs == tuple(-0.25 * (1 + token % 5) for token in told.token_ids)
+    assert untold.logprobs is None
+    assert not trace_problems(told)
+
+
+@pytest.mark.parametrize("script", [FAST, replace(FAST, ids=False), SILENT], ids=["ids", "growing usage", "one usage"])
+def test_a_caller_that_leaves_closes_its_stream_and_the_others_go_on(arms: Pair, script: Script) -> None:
+    engine, _, _ = arms(replace(script, gap=0.01, empty=2))
+    leaving, staying = engine.generate([ask("p", cancel_after=3), ask("q")], Arm.CANDIDATE)
+    (after,) = engine.generate([ask("p")], Arm.CANDIDATE)
+
+    assert (leaving.finish, staying.finish, after.finish) == ("cancelled", "eos", "eos")
+    assert 3 <= leaving.output_tokens < 13
+    assert leaving.text
+    assert after.text.startswith(leaving.text)
+    for trace in (leaving, staying, after):
+        assert not [*trace_problems(trace), *accounting_problems(trace)]
+
+
+def test_what_a_server_does_not_offer_is_refused_by_name(arms: Pair) -> None:
+    engine, _, server = arms(FAST, dialect="tgi")
+    with pytest.raises(Unsupported) as raised:
+        engine.generate([ask("p", n=2)], Arm.CANDIDATE)
+    said = "takes no 'n': TGI offers none — remove 'n', or name the server's software with 'dialect'"
+    assert said in str(raised.value)
+    assert server.requests == []
+
+
+def test_a_sweep_asks_servers_for_all_of_it(arms: Pair, tmp_path: Path) -> None:
+    engine, _, _ = arms(replace(FAST, tokens=40), replace(FAST, pattern=(1,), k=0, tokens=40))
+    suite, case = load(write(tmp_path, {"metric": "request_honouring", "limit": "==100%"}))
+    del suite
+    sweep = sweep_case(engine, case, lambda _: None).sweep
+    assert sweep is not None
+    asked = {probe.name for probe in sweep.probes}
+    assert {"choices/drawn/3", "logprobs/greedy", "cancel/early", "cancel/last"} <= asked
+    # This server draws nothing and knows no penalties, and is told so; these it does right.
+    kinds = ("choices", "logprobs", "cancel")
+    assert [one for one in broken(sweep, Measure(None, True)) if one.probe.startswith(kinds)] == []
