@@ -146,7 +146,7 @@ def _several(script: Script, body: Mapping[str, Any], count: int) -> Reply:
     ]
     total = sum(one.tokens for one in answers)
     if script.usage != "none":
-        mixed.append(_piece_of(0.0, {**_envelope(script), "choices": [], **_usage(total)}))
+        mixed.append(_piece_of(0.0, {**_envelope(script), "choices": [], **_usage(script, body, total)}))
     end = [Piece(0.0, b"data: [DONE]\n\n")] if script.done else []
     return Reply((*mixed, *end), answers[0].rounds, total)
 
