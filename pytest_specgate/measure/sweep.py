@@ -15,6 +15,7 @@ from pytest_specgate.engines.base import ChanceScorer, Engine, Scorer, Tokenized
 from pytest_specgate.errors import OutOfMemory, SpecgateError, Unsupported
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.measure.fitting import log_chances
+from pytest_specgate.measure.outside import outsider
 from pytest_specgate.measure.probes import Ground, Said, first, not_asked, then
 from pytest_specgate.measure.probes.ground import COMPANY, TEXT
 from pytest_specgate.measure.run import unmeasured
@@ -210,14 +211,23 @@ def _scored(engine: Scorer, name: str, asking: _Asking) -> list[Reply]:
 
 
 def _with_logs(engine: Engine, name: str, asking: _Asking, replies: Sequence[Reply]) -> list[Reply]:
-    """Replies with the target's log-probabilities, where the engine was asked for them and can be checked."""
-    if not isinstance(engine, ChanceScorer):
+    """Replies with the target's log-probabilities, where the engine was asked for them and can be checked.
+
+    A scorer outside of the engine may know the best tokens alone, and a rare one for no more than the rest of them.
+    """
+    if not isinstance(engine, ChanceScorer) or outsider(engine) is not None:
         return list(replies)
-    requests = {probe.name: probe.request for probe in asking.probes if probe.request.logprobs}
+    requests = {probe.name: _as_drawn(probe.request) for probe in asking.probes if probe.request.logprobs}
     chosen = [number for number, reply in enumerate(replies) if reply.probe in requests and _ids(reply)]
     asked = [(requests[replies[number].probe], _ids(replies[number])) for number in chosen]
     logs = dict(zip(chosen, log_chances(engine, name, asked)))
     return [replace(reply, logs=logs.get(number)) for number, reply in enumerate(replies)]
+
+
+def _as_drawn(request: Request) -> Request:
+    """The request at temperature 1 where it is greedy: what its log-probabilities are those of."""
+    sampling = request.sampling
+    return replace(request, sampling=replace(sampling, temperature=1.0)) if sampling.greedy else request
 
 
 def _ids(reply: Reply) -> tuple[int, ...]:
