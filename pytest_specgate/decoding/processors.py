@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from pytest_specgate.decoding.job import Row
 
@@ -27,6 +28,17 @@ class Processor(Protocol):
 
     def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
         """Return new scores; position ``j`` follows the row's tokens and ``drafted[: before + j]``."""
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """A processor that leaves few tokens, and can tell them without writing the others down."""
+
+    def few(self, scores: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return scores and ids ``[width, some]`` that hold all that is left, minus infinity for what is not.
+
+        None where more are left than are looked for.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,14 @@ class TopK:
         least = scores.topk(min(self.k, scores.shape[-1]), dim=-1).values[..., -1:]
         return scores.masked_fill(scores < least, _NEVER)
 
+    def few(self, scores: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return the best tokens, unless there are many, or many as good as the last."""
+        if scores.shape[-1] <= _FEW or self.k >= _FEW:
+            return None
+        best, ids = scores.topk(_FEW, dim=-1)
+        least = best[..., self.k - 1 : self.k]
+        return None if (best[..., -1:] == least).any() else (best.masked_fill(best < least, _NEVER), ids)
+
 
 @dataclass(frozen=True, slots=True)
 class TopP:
@@ -71,14 +91,36 @@ class TopP:
         """The nucleus from so many best tokens, and from more where they do not hold it."""
         if scores.shape[-1] <= few:
             return self._sorted(scores)
-        best, ids = scores.topk(few, dim=-1)
-        odds = (best - scores.logsumexp(dim=-1, keepdim=True)).exp()
-        kept = odds.cumsum(dim=-1) - odds < self.p
+        best, ids, kept = self._nucleus(scores, few)
         found = torch.full_like(scores, _NEVER).scatter(-1, ids, best.masked_fill(~kept, _NEVER))
         open_ended = kept[..., -1]
         if open_ended.any():
             found[open_ended] = self._best(scores[open_ended], 16 * few)
         return found
+
+    def _nucleus(self, scores: Tensor, few: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The best tokens' scores and ids in falling order, and which of them are left."""
+        best, ids = scores.topk(few, dim=-1)
+        odds = (best - scores.logsumexp(dim=-1, keepdim=True)).exp()
+        return best, ids, odds.cumsum(dim=-1) - odds < self.p
+
+    def few(self, scores: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return the nucleus, unless some position's holds many."""
+        if scores.shape[-1] <= 16 * _FEW:
+            return None
+        best, ids, kept = self._nucleus(scores, _FEW)
+        open_ended = kept[:, -1]
+        if open_ended.any():
+            found = self._nucleus(scores[open_ended], 16 * _FEW)
+            if found[2][:, -1].any():
+                return None
+            rows = open_ended.nonzero()[:, 0]
+            best, ids, kept = (
+                pad(narrow, (0, wide.shape[-1] - _FEW)).index_copy(0, rows, wide)
+                for narrow, wide in zip((best, ids, kept), found)
+            )
+        left = int(kept.sum(dim=-1).max())
+        return best.masked_fill(~kept, _NEVER)[:, :left], ids[:, :left].contiguous()
 
     def _sorted(self, scores: Tensor) -> Tensor:
         ascending, order = scores.sort(dim=-1)

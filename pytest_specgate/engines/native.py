@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_specgate.decoding.loop import Decoder
     from pytest_specgate.decoding.network import Network
     from pytest_specgate.engines.hf.loading import Loaded
+    from pytest_specgate.engines.hf.reading import Readers
 
 _log = logging.getLogger("pytest_specgate")
 
@@ -46,6 +47,7 @@ class NativeEngine:
         self._device = ""
         self._target: Loaded | None = None
         self._draft: Loaded | None = None
+        self._readers: Readers | None = None
         self._decoders: dict[Arm, Decoder] = {}
         self._told: set[str] = set()
 
@@ -115,7 +117,7 @@ class NativeEngine:
         from pytest_specgate.engines.hf.failures import empty_caches
 
         large = is_large(self._target, self._device)
-        self._target = self._draft = None
+        self._target = self._draft = self._readers = None
         self._decoders.clear()
         if large:
             empty_caches()
@@ -177,7 +179,7 @@ class NativeEngine:
         speaker = shaping.Speaker(self._name, target)
         with translated(self._name, "scoring failed"):
             asked = [(request, self._encode(request, target)) for request in requests]
-            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width)
+            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width, self._reading())
 
     def time_forwards(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
@@ -205,10 +207,18 @@ class NativeEngine:
 
         target = self._started()
         speaker = shaping.Speaker(self._name, target)
-        whom = fitting.whom(target.model, self._draft.model if self._draft else None, self._context.spec.candidate)
+        draft = self._draft.model if self._draft else None
+        whom = fitting.whom(target.model, draft, self._context.spec.candidate, self._reading())
         with translated(self._name, "scoring failed"):
             asked = [(request, self._encode(request, target)) for request in requests]
             return fitting.chances(whom, fitting.drawn(asked, texts, speaker), self._name)
+
+    def _reading(self) -> Readers:
+        from pytest_specgate.engines.hf.reading import Readers
+
+        if self._readers is None:
+            self._readers = Readers()
+        return self._readers
 
     def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
         from pytest_specgate.engines.hf.shaping import Speaker, prompt_ids

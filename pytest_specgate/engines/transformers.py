@@ -22,6 +22,7 @@ from pytest_specgate.suite.model import Method
 if TYPE_CHECKING:
     from pytest_specgate.engines.hf.loading import Loaded
     from pytest_specgate.engines.hf.methods import Plan
+    from pytest_specgate.engines.hf.reading import Readers
 
 _log = logging.getLogger("pytest_specgate")
 
@@ -39,6 +40,7 @@ class TransformersEngine:
         self._device = ""
         self._target: Loaded | None = None
         self._draft: Loaded | None = None
+        self._readers: Readers | None = None
         self._plan: Plan | None = None
         self._kv_cache: int | None = None
         self._pruned = False
@@ -92,7 +94,7 @@ class TransformersEngine:
         from pytest_specgate.engines.hf.failures import empty_caches
 
         large = is_large(self._target, self._device)
-        self._target = self._draft = self._plan = None
+        self._target = self._draft = self._plan = self._readers = None
         if large:
             empty_caches()
 
@@ -143,7 +145,7 @@ class TransformersEngine:
         with translated(self._name, "scoring failed"):
             encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
             asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
-            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width)
+            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width, self._reading())
 
     def time_forwards(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
@@ -171,7 +173,8 @@ class TransformersEngine:
         target = self._started()
         scoring.refuse_processed(target.model, self._name, drawn=True)
         speaker = shaping.Speaker(self._name, target)
-        whom = fitting.whom(target.model, self._draft.model if self._draft else None, self._context.spec.candidate)
+        draft = self._draft.model if self._draft else None
+        whom = fitting.whom(target.model, draft, self._context.spec.candidate, self._reading())
         with translated(self._name, "scoring failed"):
             encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
             asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
@@ -186,6 +189,13 @@ class TransformersEngine:
             what = f"{request.prompt}: sampling has pruned the draft, which can decode greedily no more"
             raise EngineError(self._name, what, "give greedy and sampled scenarios an engine each")
         self._pruned = self._pruned or not request.sampling.greedy
+
+    def _reading(self) -> Readers:
+        from pytest_specgate.engines.hf.reading import Readers
+
+        if self._readers is None:
+            self._readers = Readers()
+        return self._readers
 
     def _encode(self, request: Request, target: Loaded) -> dict[str, Any]:
         import torch

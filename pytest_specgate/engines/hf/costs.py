@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_specgate.engines.base import Timed
-from pytest_specgate.engines.hf.scoring import cached, keep
+from pytest_specgate.engines.hf.forcing import cached, keep
 from pytest_specgate.suite.model import Method
 
 Step = Callable[[], object]

@@ -8,16 +8,18 @@ reshapes scores, by a penalty say, so does its scoring: the numbers are those th
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_specgate.engines.hf.shaping import Shaper, Speaker, shaper
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
 from pytest_specgate.records import Request
+
+if TYPE_CHECKING:
+    from pytest_specgate.engines.hf.reading import Readers
 
 T = TypeVar("T")
 
@@ -94,27 +96,30 @@ def processed(model: Any, *, drawn: bool = False) -> list[tuple[str, object]]:
     return [(name, value) for name, value in found if value not in known[name]]
 
 
-def score(speaker: Speaker, texts: Sequence[Text], width: int | None) -> list[Scores]:
+def score(speaker: Speaker, texts: Sequence[Text], width: int | None, readers: Readers | None = None) -> list[Scores]:
     """Scores in the order of the texts. Raises EngineError for ids beyond the model's and logits that are no numbers.
 
     ``width`` tokens a forward, one text at a time; None is as many of each as the memory bound takes.
     """
     import torch
 
+    from pytest_specgate.engines.hf.forcing import blockwise
+    from pytest_specgate.engines.hf.reading import Readers, Voice, pieces
+
     model = speaker.target.model
     refuse_foreign(model, texts, speaker.engine)
-    most = rows_at_once(model)
-    found: dict[int, Scores] = {}
+    parts: list[list[_Rows]] = [[] for _ in texts]
     with torch.inference_mode():
-        for group in [[i] for i in range(len(texts))] if width else groups(texts, most):
-            chosen = [texts[i] for i in group]
-            if width or len(chosen[0].output) > most:
-                made = [_stepwise(model, chosen[0], width or most)]
-            else:
-                made = _together(model, chosen)
-            for i, numbers in zip(group, made):
-                found[i] = _finite(numbers, texts[i].name, speaker.engine)
-    return [found[i] for i in range(len(texts))]
+        if width:
+            for text, found in zip(texts, parts):
+                done = 0
+                for rows in blockwise(model, text, width):
+                    found.append(_reduced(rows, text, done))
+                    done += len(rows)
+        else:
+            for piece in pieces(readers or Readers(), [Voice(model)], texts, rows_at_once(model)):
+                parts[piece.text].append(_reduced(piece.logits[0], texts[piece.text], piece.at))
+    return [_finite(_joined(found), text.name, speaker.engine) for found, text in zip(parts, texts)]
 
 
 def rows_at_once(model: Any) -> int:
@@ -131,69 +136,6 @@ def refuse_foreign(model: Any, texts: Sequence[Text], engine: str) -> None:
             raise EngineError(engine, what, "decode with the target's own vocabulary")
 
 
-def groups(texts: Sequence[Text], most: int) -> Iterator[list[int]]:
-    """Texts of like length together, so that little is padded; at most ``most`` rows of logits each."""
-    group: list[int] = []
-    for i in sorted(range(len(texts)), key=lambda i: (len(texts[i].prompt) + len(texts[i].output), i)):
-        if group and (len(group) + 1) * _kept([texts[j] for j in (*group, i)]) > most:
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
-
-
-def _kept(texts: Sequence[Text]) -> int:
-    """Positions, counted from the end of the longest, that hold every output token's logits."""
-    longest = max(len(text.prompt) + len(text.output) - 1 for text in texts)
-    return longest - min(len(text.prompt) for text in texts) + 1
-
-
-def _together(model: Any, texts: Sequence[Text]) -> list[_Rows]:
-    return [_reduced(rows, text, 0) for rows, text in zip(whole(model, texts), texts)]
-
-
-def whole(model: Any, texts: Sequence[Text]) -> list[Any]:
-    """Logits ``[tokens, vocabulary]`` of each text, all read in one forward."""
-    import torch
-
-    # The last token of a text is scored by the row before it and need not be read.
-    inputs = [text.prompt + text.output[:-1] for text in texts]
-    longest = max(map(len, inputs))
-    ids = torch.tensor([row + (0,) * (longest - len(row)) for row in inputs], device=model.device)
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in inputs], device=model.device)
-    kept = min(_kept(texts), longest)
-    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, **keep(model, kept)).logits
-    before = longest - logits.shape[1]
-    found = []
-    for number, text in enumerate(texts):
-        first = len(text.prompt) - 1 - before
-        found.append(logits[number, first : first + len(text.output)])
-    return found
-
-
-def _stepwise(model: Any, text: Text, width: int) -> _Rows:
-    parts, done = [], 0
-    for rows in blockwise(model, text, width):
-        parts.append(_reduced(rows, text, done))
-        done += len(rows)
-    return _joined(parts)
-
-
-def blockwise(model: Any, text: Text, width: int) -> Iterator[Any]:
-    """Logits of one text in order: one row after the prompt, then up to ``width`` from each forward on its cache."""
-    import torch
-
-    begin = torch.tensor([text.prompt], device=model.device)
-    out = model(input_ids=begin, use_cache=True, **keep(model, 1))
-    yield out.logits[0, -1:]
-    for at in range(0, len(text.output) - 1, width):
-        block = text.output[at : min(at + width, len(text.output) - 1)]
-        ids = torch.tensor([block], device=model.device)
-        out = model(input_ids=ids, use_cache=True, **cached(model, out))
-        yield out.logits[0]
-
-
 def _joined(parts: Sequence[_Rows]) -> _Rows:
     best, best_ids, runner_up, emitted = zip(*parts)
     return _flat(best), _flat(best_ids), _flat(runner_up), _flat(emitted)
@@ -201,18 +143,6 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
 
 def _flat(lists: Iterable[list[T]]) -> list[T]:
     return [item for one in lists for item in one]
-
-
-def keep(model: Any, positions: int) -> dict[str, int]:
-    """How to ask for the last logits only; a model that cannot be asked makes them all."""
-    known = "logits_to_keep" in inspect.signature(model.forward).parameters
-    return {"logits_to_keep": positions} if known else {}
-
-
-def cached(model: Any, out: Any) -> dict[str, Any]:
-    """The cache so far, under the name by which this version of transformers takes it."""
-    name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-    return {name: getattr(out, name)}
 
 
 def _reduced(rows: Any, text: Text, at: int) -> _Rows:
