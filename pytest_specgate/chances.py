@@ -16,14 +16,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_specgate.logits import ScoringCost
+
 
 @dataclass(frozen=True, slots=True)
 class DraftChances:
-    """The draft's side, one entry per output token: min(1, q/p) of the token, Σ min(p, q), and Σ p · min(1, q/p)²."""
+    """The draft's side, one entry per output token: min(1, q/p) of the token, Σ min(p, q), and Σ p · min(1, q/p)².
+
+    ``chance`` is q of the token; ``usual`` and ``usual_square`` are what q and q² of a draw from q average, Σ q² and
+    Σ q³. They are empty where the scorer does not tell.
+    """
 
     kept: tuple[float, ...]
     overlap: tuple[float, ...]
     square: tuple[float, ...]
+    chance: tuple[float, ...] = ()
+    usual: tuple[float, ...] = ()
+    usual_square: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +62,16 @@ class DrawnText:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The scoring pass of a sampled case: every distinct text of both arms.
+    """The scoring pass of a sampled case: every distinct text of the candidate arm, and those of the control.
 
-    ``max_tv`` is the distance from the target that the suite declares for a lossy candidate, None for an exact one.
+    The control is the reference arm in the first ``plain`` pairs, in the order in which they were drawn; None says in
+    all of them. ``max_tv`` is the distance from the target that the suite declares for a lossy candidate, None for an
+    exact one.
     """
 
     texts: tuple[DrawnText, ...]
-    seconds: float
+    cost: ScoringCost
+    plain: int | None = None
     max_tv: float | None = None
 
 
@@ -88,6 +100,9 @@ class Places:
     Of ``tested`` drafts ``kept`` were kept, and a sound accept rule keeps ``expected`` (Σ min(p, q) over their places)
     with this ``variance``. Of ``replaced`` rejected drafts, ``impossible`` got a token of which q ≥ p, which the
     residual p − q never gives.
+    Of ``offers`` tested drafts the declared q is known: ``offered`` is its sum, ``usual`` what it comes to where drafts
+    are drawn from the draft's own chances, with the variance ``scatter``. Of ``checked`` kept ones the draft's own
+    chance is known as well, and ``foreign`` of them are declared with another.
     """
 
     tested: int = 0
@@ -96,6 +111,12 @@ class Places:
     variance: float = 0.0
     replaced: int = 0
     impossible: int = 0
+    offers: int = 0
+    offered: float = 0.0
+    usual: float = 0.0
+    scatter: float = 0.0
+    checked: int = 0
+    foreign: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ class SuiteSession:
                 if case.scenario.generated:
                     return self._reduced(case, sweep_case(engine, case, self.settings.progress))
                 blank = unmeasured(engine, case)
-                fits = FitPass(engine, case, self.settings.progress)
+                fits = FitPass(engine, case, self.settings.progress, lambda found: self._suspected(case, found))
                 plan = self._plan(case, (blank, self._stored(case, blank)), seconds, fits)
                 measurement = fits.into(measure_case(engine, case, plan))
                 measurement, scoring_error = with_scores(
@@ -208,6 +208,13 @@ class SuiteSession:
         result = self._reduced(case, measurement, memory_error)
         result = replace(result, sessions=sessions, task_error=task_error)
         return replace(result, scoring_error=scoring_error, fit_error=fits.error)
+
+    def _suspected(self, case: Case, measurement: Measurement) -> bool:
+        """Whether what was scored so far would fail a gate on drawn tokens."""
+        seen = (interim.all_of(measurement, case),)
+        context = self._context(measurement)
+        drawn = [gate for gate in case.gates if gate.spec.info.family is Family.DISTRIBUTION]
+        return any(gates.judge(gate, seen, None, context).outcome is Outcome.FAIL for gate in drawn)
 
     def _reduced(self, case: Case, measurement: Measurement, memory_error: SpecgateError | None = None) -> CaseResult:
         if self.settings.update or case.scenario.generated:  # judged once, by all that there is

@@ -123,7 +123,8 @@ class Decoder:
         return Chooser(rows, scores.device).logs(scores, draft.tokens, verdict.tokens)
 
     def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[_Block], now_ns: int) -> None:
-        for row, drafted, (block, logs) in zip(rows, draft.counts, blocks):
+        offered = draft.offered()
+        for slot, (row, drafted, (block, logs)) in enumerate(zip(rows, draft.counts, blocks)):
             if row.deserted:
                 row.finish, row.totals = "cancelled", self.meter.totals()
                 continue
@@ -131,7 +132,8 @@ class Decoder:
             # Where the text ends inside the block, what was kept of the draft is what stands in the output.
             accepted = min(kept, len(block) - 1)
             tested = min(accepted + (kept > accepted), drafted)
-            row.rounds.append(Round(drafted, tested, accepted, kept, now_ns))
+            said = tuple(offered[slot][:drafted]) if offered else ()
+            row.rounds.append(Round(drafted, tested, accepted, kept, now_ns, said))
             if row.finish:
                 row.totals = self.meter.totals()
 

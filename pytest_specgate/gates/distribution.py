@@ -33,6 +33,10 @@ SURE = 1.645
 _DOUBT = 4.0
 #: Share of replacements that rounding may put where q and p are as good as equal.
 _ROUNDED = 0.01
+#: Share of declared chances that rounding may move far: at the edge of a filter a token is in or out.
+_FOREIGN = 0.02
+
+_UNTOLD = ": see whether drafts are really drawn from the q that the accept rule takes"
 
 _READING = {
     ("draft", 1): "what the draft likes is drawn too often",
@@ -184,14 +188,31 @@ def _blamed(drawn: Drawn) -> Iterator[str]:
     """
     if drawn.places is None or not drawn.places.tested:
         return
-    parts = [_accept_rule(drawn.places), _residual(drawn.places), _bonus(drawn)]
+    declared_q = _declared_q(drawn.places)
+    # Accept rule and residual are judged by the draft's own q, and follow from another one that they were told.
+    told = declared_q is None or declared_q[1]
+    parts = [declared_q, *((_accept_rule(drawn.places), _residual(drawn.places)) if told else ()), _bonus(drawn)]
     for name, fits, said in filter(None, parts):
         yield f"{name} {'fits' if fits else 'is wrong'}: {said}"
     if all(part is None or part[1] for part in parts):
-        yield "no part is wrong by itself: see whether drafts are really drawn from the q that the accept rule takes"
+        yield f"no part is wrong by itself{'' if drawn.places.offers else _UNTOLD}"
 
 
 _Part = tuple[str, bool, str]
+
+
+def _declared_q(places: Places) -> _Part | None:
+    """Whether drafts are drawn from the chances that the accept rule is told, as far as the engine tells them."""
+    if not places.offers:
+        return None
+    name = "the declared q"
+    if places.checked and exact_limits(places.foreign, places.checked)[0] > _FOREIGN:
+        said = f"{places.foreign} of {places.checked} kept drafts are declared with another chance than the draft gives"
+        return name, False, said
+    mean, usual = places.offered / places.offers, places.usual / places.offers
+    error = math.sqrt(places.scatter) / places.offers
+    said = f"{places.offers} drafts have {mean:.1%} of it on average, and draws from the draft have {usual:.1%}"
+    return name, abs(mean - usual) <= MARGIN + _DOUBT * error, f"{said} ± {error:.1%}"
 
 
 def _accept_rule(places: Places) -> _Part:

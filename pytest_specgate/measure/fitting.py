@@ -1,25 +1,32 @@
-"""The scoring pass of a sampled case: what target and draft think of both arms' texts, look by look.
+"""The scoring pass of a sampled case: what target and draft think of the texts, look by look.
 
 Bets may be looked at whenever one likes, so texts are scored between rounds, where nothing is timed, as far as a look
-needs them; what was scored before is not scored again.
+needs them; what was scored before is not scored again. The candidate's are scored whole. Of the reference arm's, which
+tell whether the scorer knows how this engine draws, :data:`CONTROL_TOKENS` do while nothing speaks against the
+candidate: what is grossly wrong with a scorer shows in them, and a candidate that fits it speaks for it. Before
+anything is called a fault, as many plain tokens stand the test as the candidate's.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_specgate.chances import Chances, DrawnText, Fit
 from pytest_specgate.engines.base import ChanceScorer, Engine
 from pytest_specgate.errors import EngineError, SpecgateError
+from pytest_specgate.logits import ScoringCost
 from pytest_specgate.measure.outside import identified
-from pytest_specgate.measure.texts import declared, requests_of
+from pytest_specgate.measure.texts import arm_seconds, declared, requests_of
 from pytest_specgate.metrics import Family
-from pytest_specgate.records import Capability, Measurement, Pair, Request
+from pytest_specgate.records import Capability, Measurement, Pair, Request, Trace
 from pytest_specgate.suite.cases import Case
 
+#: Plain tokens that are scored in any case: within so many a gross fault shows.
+CONTROL_TOKENS = 2000
 #: Sums of many chances in float32 may miss one by so much.
 _SLACK = 1e-4
 #: A number whose logarithm can be written down.
@@ -29,16 +36,26 @@ Asked = tuple[Request, tuple[int, ...]]
 _Key = tuple[str, tuple[int, ...]]
 
 
+def _unsuspicious(measurement: Measurement) -> bool:  # noqa: ARG001 - as the one that looks
+    return False
+
+
 @dataclass(slots=True)
 class FitPass:
-    """Scores the texts of one case as they come. ``error`` is what stopped it for good."""
+    """Scores the texts of one case as they come. ``error`` is what stopped it for good.
+
+    ``suspect`` says of what was scored so far whether it would be called a fault.
+    """
 
     engine: Engine
     case: Case
     progress: Callable[[str], None]
+    suspect: Callable[[Measurement], bool] = _unsuspicious
     error: SpecgateError | None = None
     _scored: dict[_Key, Chances] = field(default_factory=dict)
     _seconds: float = 0.0
+    _control_seconds: float = 0.0
+    _plain: int = 0
 
     def into(self, measurement: Measurement) -> Measurement:
         """The measurement with the chances of its texts; as it was where none are asked for or to be had."""
@@ -46,30 +63,44 @@ class FitPass:
             return measurement
         if Capability.LOGITS not in self.engine.capabilities or not isinstance(self.engine, ChanceScorer):
             return measurement
-        started = time.monotonic()
         try:
             measurement = identified(self.engine, self.case, measurement)
-            self._score(self.engine, measurement)
+            self._seconds += self._score(self.engine, measurement, [pair.candidate for pair in measurement.pairs])
+            found = self._controlled(self.engine, measurement, max(self._plain, _first_pairs(measurement.pairs)))
+            if found.fit is not None and found.fit.plain is not None and self.suspect(found):
+                found = self._controlled(self.engine, measurement, len(measurement.pairs))
         except SpecgateError as error:
             self.error = error
             return measurement
-        self._seconds += time.monotonic() - started
-        keys = dict.fromkeys(_keys(measurement.pairs))
-        texts = tuple(DrawnText(*key, self._scored[key]) for key in keys)
-        return replace(measurement, fit=Fit(texts, self._seconds, declared(self.case)))
+        return found
 
     def _asked_for(self) -> bool:
         return any(gate.spec.info.family is Family.DISTRIBUTION for gate in self.case.gates)
 
-    def _score(self, scorer: ChanceScorer, measurement: Measurement) -> None:
-        new = [key for key in dict.fromkeys(_keys(measurement.pairs)) if key not in self._scored]
+    def _controlled(self, scorer: ChanceScorer, measurement: Measurement, plain: int) -> Measurement:
+        """The measurement with its texts, of the reference arm those of the first ``plain`` pairs."""
+        self._plain = min(plain, len(measurement.pairs))
+        control = [pair.reference for pair in measurement.pairs[: self._plain]]
+        self._control_seconds += self._score(scorer, measurement, [*control, *_again(measurement.pairs)])
+        arms = (*(pair.candidate for pair in measurement.pairs), *(pair.reference for pair in measurement.pairs))
+        keys = [key for key in dict.fromkeys(_keys(arms)) if key in self._scored]
+        cost = ScoringCost(self._seconds, self._control_seconds, arm_seconds(measurement))
+        part = self._plain if self._plain < len(measurement.pairs) else None
+        texts = tuple(DrawnText(*key, self._scored[key]) for key in keys)
+        return replace(measurement, fit=Fit(texts, cost, part, declared(self.case)))
+
+    def _score(self, scorer: ChanceScorer, measurement: Measurement, traces: Sequence[Trace]) -> float:
+        """Score what is new of these; return the seconds that it took."""
+        new = [key for key in dict.fromkeys(_keys(traces)) if key not in self._scored]
         if not new:
-            return
+            return 0.0
         self.progress(f"{self.case.id}: scoring {len(new)} texts of {sum(len(ids) for _, ids in new)} tokens")
+        started = time.monotonic()
         asked = requests_of(self.case, measurement)
         found = scorer.chances([asked[prompt] for prompt, _ in new], [ids for _, ids in new])
         _refuse_misfit(self.case.engine, new, found)
         self._scored.update(zip(new, found))
+        return time.monotonic() - started
 
 
 def log_chances(scorer: ChanceScorer, name: str, asked: Sequence[Asked]) -> list[tuple[float, ...]]:
@@ -86,6 +117,28 @@ def log_chances(scorer: ChanceScorer, name: str, asked: Sequence[Asked]) -> list
 
 def _keys(pairs: Sequence[Pair]) -> list[_Key]:
     return [(t.prompt, t.token_ids) for pair in pairs for t in (pair.reference, pair.candidate) if t.token_ids]
+def _keys(traces: Sequence[Trace]) -> list[_Key]:
+    return [(trace.prompt, trace.token_ids) for trace in traces if trace.token_ids]
+
+
+def _first_pairs(pairs: Sequence[Pair]) -> int:
+    """How many pairs hold the control: whether one more does depends on those before it alone, so it is fair."""
+    tokens = 0
+    for number, pair in enumerate(pairs):
+        if tokens >= CONTROL_TOKENS:
+            return number
+        tokens += pair.reference.output_tokens
+    return len(pairs)
+
+
+def _again(pairs: Sequence[Pair]) -> Iterator[Trace]:
+    """Texts of the reference arm that come in several rounds: how likely that is has to be known of each."""
+    rounds = defaultdict[_Key, set[int]](set)
+    for pair in pairs:
+        key = (pair.prompt, pair.reference.token_ids)
+        rounds[key].add(pair.round)
+        if len(rounds[key]) > 1:
+            yield pair.reference
 
 
 def _refuse_misfit(engine: str, keys: Sequence[_Key], found: Sequence[Chances]) -> None:

@@ -21,15 +21,15 @@ from pytest_specgate.engines.base import Engine, Scorer
 from pytest_specgate.engines.content import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError, StoreError
 from pytest_specgate.files import write_atomically
-from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
+from pytest_specgate.logits import Control, Exactness, ScoredText, Scores, ScoringCost
 from pytest_specgate.measure.outside import control_from, identified, outsider
-from pytest_specgate.measure.texts import declared, requests_of
+from pytest_specgate.measure.texts import arm_seconds, declared, requests_of
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
 from pytest_specgate.suite.cases import Case
 
 #: Raise when a control would come out differently.
-CONTROL_VERSION = 2
+CONTROL_VERSION = 3
 #: Tokens of a control. In 16 bits a few tokens in a hundred nearly tie, so the noise must be known well; in 32 bits a
 #: tie as narrow as the noise comes once in some hundred thousand tokens.
 CONTROL_TOKENS: Mapping[str, int] = {"bfloat16": 2048, "float16": 2048}
@@ -159,7 +159,8 @@ def score_case(
         reference = [text.scores for text in scored if (text.prompt, text.token_ids) in plain]
         return Exactness(scored, control_from(reference, _width(measurement)), seconds, True, declared(case))
     control, fresh = _control(target, own, measurement, progress, control_tokens)
-    return Exactness(scored, control, seconds, fresh, declared(case))
+    cost = ScoringCost(seconds, control.seconds if fresh else 0.0, arm_seconds(measurement))
+    return Exactness(scored, control, cost, fresh, declared(case))
 
 
 def scores_of(engine: Scorer, name: str, asked: Sequence[Asked]) -> list[Scores]:

@@ -12,7 +12,9 @@ class Round:
     """One target forward after prefill, as the engine counted it.
 
     ``drafted`` tokens were proposed, the target looked at ``tested`` of them and kept ``accepted``; ``emitted`` were
-    appended to the output, the target's own token included; ``t_ns`` is when they were on the host.
+    appended to the output, the target's own token included; ``t_ns`` is when they were on the host. ``offered`` are the
+    chances that the accept rule took each proposal to be drawn with: the declared q, empty where the engine does not
+    tell or nothing was drawn.
     """
 
     drafted: int
@@ -20,6 +22,7 @@ class Round:
     accepted: int
     emitted: int
     t_ns: int
+    offered: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

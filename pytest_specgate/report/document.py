@@ -70,9 +70,7 @@ def new_report(
     """A report of now."""
     created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     version = pytest_specgate.__version__
-    return Report(
-        SCHEMA, version, created, exit_status, tuple(verdicts), measurements, machine, tuple(warnings)
-    )
+    return Report(SCHEMA, version, created, exit_status, tuple(verdicts), measurements, machine, tuple(warnings))
 
 
 def write(path: Path, report: Report) -> None:

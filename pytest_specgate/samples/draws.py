@@ -1,8 +1,9 @@
 """What ``distribution_fit`` is judged by: the scores of every token of both arms, in the order of the draws.
 
-Every round draws anew, so every text counts, a short one that comes twice as well; a text ends with its end-of-text
-token, included, for beyond it there is nothing to draw. The place of a token within its own chance is a random number
-of this reduction's own, the same at every reduction of the same measurement.
+Every round draws anew, so every text counts, a short one that comes twice as well; of the reference arm those that the
+control holds. A text ends with its end-of-text token, included, for beyond it there is nothing to draw. The place of a
+token within its own chance is a random number of this reduction's own, the same at every reduction of the same
+measurement.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 
-from pytest_specgate.chances import Chances, Drawn, Draws, Places, Series, Spot
+from pytest_specgate.chances import Chances, DraftChances, Drawn, Draws, Places, Series, Spot
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.records import Arm, Measurement, Pair, Trace
 from pytest_specgate.samples.blocks import trace_of
@@ -34,18 +35,20 @@ def draws(measurement: Measurement) -> Draws | None:
     if measurement.fit is None:
         return None
     scored = {(text.prompt, text.token_ids): text.chances for text in measurement.fit.texts}
-    candidate, reference = (_drawn(measurement, arm, scored) for arm in (Arm.CANDIDATE, Arm.REFERENCE))
+    control = measurement.pairs[: measurement.fit.plain]
+    candidate = _drawn(measurement, measurement.pairs, Arm.CANDIDATE, scored)
+    reference = _drawn(measurement, control, Arm.REFERENCE, scored)
     return Draws(candidate, reference, measurement.fit.max_tv)
 
 
-def _drawn(measurement: Measurement, arm: Arm, scored: _Scored) -> Drawn:
+def _drawn(measurement: Measurement, pairs: Sequence[Pair], arm: Arm, scored: _Scored) -> Drawn:
     parts = defaultdict[str, list[_Columns]](list)
     outside: list[Spot] = []
     bonus: list[bool] = []
     places: list[Places | None] = []
     misquoted: list[Spot] = []
     tokens = 0
-    for pair in measurement.pairs:
+    for pair in pairs:
         trace = trace_of(pair, arm)
         found, end = _chances(measurement, trace, scored), until_end(trace)
         tokens += end
@@ -85,15 +88,49 @@ def _places(trace: Trace, found: Chances) -> Places | None:
     if trace.rounds is None or found.draft is None:
         return None
     begin, seen, replaced, impossible = trace.prefill_tokens, list[int](), 0, 0
+    told = list[_Offer]()
     for r in trace.rounds:
-        seen += range(begin, begin + min(r.tested, r.emitted))
+        tested = range(begin, begin + min(r.tested, r.emitted))
+        seen += tested
+        told += [_Offer(place, q, place - begin < r.accepted) for place, q in zip(tested, r.offered)]
         if r.accepted < r.tested and r.emitted > r.accepted:
             replaced += 1
             impossible += found.draft.kept[begin + r.accepted] >= 1
         begin += r.emitted
     overlaps = [found.draft.overlap[place] for place in seen]
     kept = len(seen) - replaced
-    return Places(len(seen), kept, sum(overlaps), sum(x * (1 - x) for x in overlaps), replaced, impossible)
+    counted = Places(len(seen), kept, sum(overlaps), sum(x * (1 - x) for x in overlaps), replaced, impossible)
+    return _with_offers(counted, told, found.draft)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A tested draft: where it would stand in the output, its declared q, and whether it does stand there."""
+
+    place: int
+    declared: float
+    kept: bool
+
+
+def _with_offers(counted: Places, told: Sequence[_Offer], draft: DraftChances) -> Places:
+    """Which drafts are tested depends on the tokens before them alone, so their declared q has a known expectation."""
+    if not draft.usual or not told:
+        return counted
+    means = [(draft.usual[one.place], draft.usual_square[one.place]) for one in told]
+    kept = [(one.declared, draft.chance[one.place]) for one in told if one.kept]
+    return replace(
+        counted,
+        offers=len(told),
+        offered=math.fsum(one.declared for one in told),
+        usual=math.fsum(mean for mean, _ in means),
+        scatter=math.fsum(max(square - mean**2, 0.0) for mean, square in means),
+        checked=len(kept),
+        foreign=sum(not _alike(declared, own) for declared, own in kept),
+    )
+
+
+def _alike(declared: float, own: float) -> bool:
+    return declared > 0 and own > 0 and abs(math.log(declared / own)) <= QUOTED
 
 
 def _sum(places: Sequence[Places | None]) -> Places | None:

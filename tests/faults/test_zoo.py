@@ -9,7 +9,7 @@ import pytest
 from pytest_specgate.engines.hf import loading
 from tests.faults.judge import Bench, as_it_should_be, pardoned
 from tests.faults.models import loaded_once
-from tests.faults.zoo import ENTRIES, Entry
+from tests.faults.zoo import BY_ID, ENTRIES, Entry
 
 SEED = 0
 #: One entry for each decoder without a fault, and for each setting that it is run on.
@@ -35,6 +35,14 @@ def test_a_right_decoder_is_green(bench: Bench, entry: Entry) -> None:
 def test_a_fault_is_caught_and_what_is_none_is_green(bench: Bench, entry: Entry) -> None:
     seen = bench.run(entry, SEED, "faulty")
     assert as_it_should_be(seen, entry), [verdict.reason for verdict in seen.verdicts]
+
+
+@pytest.mark.parametrize(("entry", "part"), [("V02", "the declared q is wrong")])
+def test_the_part_that_broke_is_named(bench: Bench, entry: str, part: str) -> None:
+    seen = bench.run(BY_ID[entry], SEED, "faulty")
+    blamed = [note for verdict in seen.red for note in verdict.warnings if " is wrong: " in note]
+    assert blamed
+    assert all(note.startswith(part) for note in blamed), blamed
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if pardoned(entry)], ids=lambda entry: entry.id)

@@ -348,6 +348,14 @@ class ColdUntold(DraftModel):
         return _redrafted(self._network, rows, limits, lambda odds, numbers: drawn(odds**2, numbers))
 
 
+class DeclaredPlain(DraftModel):
+    """Draws as the request asks, and declares the chances before temperature."""
+
+    def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
+        made = super().propose(rows, limits)
+        return made if made.odds is None else Draft(made.tokens, made.counts, plain(made))
+
+
 def _at_temperature(job: Job, value: float) -> Job:
     return Job(job.prompt, job.max_tokens, greedy=False, processors=(Temperature(value),), seed=job.seed)
 
@@ -405,6 +413,7 @@ FAULTS: dict[str, _Parts] = {
     "bonus from q": lambda network: (DraftModel(network), BonusFromDraft(cast("Any", network))),
     "best drafts said to be drawn": lambda network: (BestDrafts(network), Parts()),
     "colder drafts than declared": lambda network: (ColdUntold(network), Parts()),
+    "declared at temperature 1": lambda network: (DeclaredPlain(network), Parts()),
     "copies may be drawn again": lambda _: (PromptLookup(2), FromTarget()),
 }
 SOUND: dict[str, _Parts] = {

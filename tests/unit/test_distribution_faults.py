@@ -57,7 +57,9 @@ def test_a_sound_decoder_is_not_blamed(tmp_path: Path, sound: str) -> None:
         ("q without temperature", "the accept rule is wrong"),
         ("accepts a chance of 0.1", "the accept rule is wrong"),
         ("bonus from q", "what follows a block kept whole is wrong"),
-        ("best drafts said to be drawn", "no part is wrong by itself"),
+        ("best drafts said to be drawn", "the declared q is wrong"),
+        ("colder drafts than declared", "the declared q is wrong"),
+        ("declared at temperature 1", "the declared q is wrong"),
     ],
 )
 def test_the_broken_part_is_named(tmp_path: Path, fault: str, part: str) -> None:

@@ -151,9 +151,7 @@ def refused(reference: Drawn) -> Verdict:
 
 def test_a_scorer_that_is_wrong_about_plain_draws_is_an_error() -> None:
     said = refused(drawn(4000, shifted="top1", by=0.1))
-    assert said.reason.startswith(
-        "e: the control failed: plain draws of the reference arm do not fit either (odds of "
-    )
+    assert said.reason.startswith("e: the control failed: plain draws of the reference arm do not fit either (odds of ")
     assert said.advice == (
         "find out what the reference arm does to its scores that the scorer does not: processors, dtype, vocabulary"
     )
@@ -187,12 +185,19 @@ def test_a_greedy_case_and_an_engine_without_scores_are_errors() -> None:
 RIGHT = Places(tested=1000, kept=600, expected=598.0, variance=160.0, replaced=400, impossible=0)
 
 
+TOLD = replace(RIGHT, offers=1000, offered=403.0, usual=400.0, scatter=90.0, checked=600, foreign=3)
+
+
 @pytest.mark.parametrize(
     ("places", "told"),
     [
         (replace(RIGHT, kept=700, replaced=300), "the accept rule is wrong: 70.0% of 1000 tested drafts were kept"),
         (replace(RIGHT, impossible=90), "what replaces rejected drafts is wrong: 90 of 400 tokens are such as the dr"),
         (RIGHT, "no part is wrong by itself: see whether drafts are really drawn from the q that the accept rule "),
+        (replace(TOLD, offered=500.0), "the declared q is wrong: 1000 drafts have 50.0% of it on average, and draws f"),
+        (replace(TOLD, foreign=60), "the declared q is wrong: 60 of 600 kept drafts are declared with another chance "),
+        (TOLD, "no part is wrong by itself"),
+        (replace(TOLD, offered=420.0, foreign=10), "no part is wrong by itself"),
     ],
 )
 def test_a_failure_names_the_part(places: Places, told: str) -> None:
@@ -257,7 +262,6 @@ def test_candidate_and_control_share_the_budget_and_more_rounds_tell_more() -> N
     assert METRICS["distribution_fit"].family is Family.DISTRIBUTION
     assert statistical(FIT, greedy=False) == 2
     assert by_rounds(FIT, greedy=False)
-
 
 
 # --- log-probabilities that the engine tells --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_specgate.chances import Chances
+from pytest_specgate.measure import fitting
 from pytest_specgate.measure.dialogue import in_round
 from pytest_specgate.records import Arm, Measurement, Outcome, Request, Sampling, Trace, Verdict
 from pytest_specgate.session import Settings, SuiteSession
@@ -97,10 +98,54 @@ def test_every_text_is_scored_once_as_looks_need_it(tmp_path: Path) -> None:
     Counting.asked.clear()
     (verdict,), measurement = run(tmp_path, "tests.unit.drawing:Counting", rounds=4)
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert [len(texts) for texts in Counting.asked] == [12, 12, 24]  # looks after 1, 2 and 4 rounds
+    # Looks after 1, 2 and 4 rounds, each arm by itself.
+    assert [len(texts) for texts in Counting.asked] == [6, 6, 6, 6, 12, 12]
     assert measurement.fit is not None
     assert {text.token_ids for text in measurement.fit.texts} == {ids for texts in Counting.asked for ids in texts}
     assert [look.rounds for look in verdict.checks[0].looks] == [1, 2, 4]
+
+
+@pytest.mark.parametrize(("fault", "plain"), [("none", 11), ("resamples from p", None)])
+def test_plain_texts_are_scored_as_far_as_the_control_needs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, plain: int | None
+) -> None:
+    """All of them before anything is called a fault; else the pairs that hold the first 440 tokens of them."""
+    monkeypatch.setattr(fitting, "CONTROL_TOKENS", 440)
+    (verdict,), measurement = run(tmp_path, "tests.unit.drawing:TableEngine", rounds=4, fault=fault)
+    assert measurement.fit is not None
+    assert measurement.fit.plain == plain
+    rounds = {pair.round for pair in measurement.pairs}
+    known = {text.token_ids for text in measurement.fit.texts}
+    scored = [pair.reference.token_ids in known for pair in measurement.pairs]
+    assert scored == [number < (plain or 24) for number in range(len(rounds) * 6)]
+    assert (verdict.outcome is Outcome.FAIL) == (fault != "none"), verdict.reason
+
+
+def test_a_suspicion_that_the_control_shares_is_the_scorer_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scorer that is wrong from the second round on: the first plain tokens do not show it, and all of them do."""
+    monkeypatch.setattr(fitting, "CONTROL_TOKENS", 1)
+    (verdict,), measurement = run(tmp_path, mine("Cold"), rounds=4)
+    assert measurement.fit is not None
+    assert measurement.fit.plain is None
+    assert verdict.outcome is Outcome.ERROR
+    assert "the control failed" in verdict.reason
+
+
+def test_what_scoring_took_is_told(tmp_path: Path) -> None:
+    _, measurement = run(tmp_path, "tests.unit.drawing:TableEngine")
+    assert measurement.fit is not None
+    cost = measurement.fit.cost
+    assert cost.texts > 0
+    assert cost.control > 0
+    assert cost.arm == pytest.approx(sum(block_seconds(measurement)))
+    assert cost.share == cost.texts / cost.arm
+    assert replace(cost, arm=0.0).share is None
+
+
+def block_seconds(measurement: Measurement) -> list[float]:
+    """One block a round: six requests side by side."""
+    rounds = {pair.round for pair in measurement.pairs}
+    return [max(p.candidate.seconds for p in measurement.pairs if p.round == number) for number in rounds]
 
 
 def test_nothing_is_scored_unless_a_gate_asks(tmp_path: Path) -> None:
@@ -115,7 +160,7 @@ def test_nothing_is_scored_unless_a_gate_asks(tmp_path: Path) -> None:
     [
         ("Odd", "tiny: p0: a chance at output token 1 is no number from 0 to 1"),
         ("Short", "tiny: p0: 3 of 40 tokens scored"),
-        ("Few", "tiny: 11 texts scored of 12"),
+        ("Few", "tiny: 5 texts scored of 6"),
         ("Beyond", "tiny: p0: the chances at output token 1 contradict each other"),
     ],
 )

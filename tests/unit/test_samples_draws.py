@@ -8,7 +8,8 @@ import pytest
 
 from pytest_specgate.chances import Chances, DraftChances, DrawnText, Fit
 from pytest_specgate.errors import InvalidTrace
-from pytest_specgate.records import Arm, Chunk, Measurement, Pair, Place, Trace
+from pytest_specgate.logits import ScoringCost
+from pytest_specgate.records import Arm, Chunk, Measurement, Pair, Place, Round, Trace
 from pytest_specgate.samples.draws import draws
 
 DRAFT = DraftChances((1.0, 0.5, 0.0), (0.75, 0.5, 0.25), (0.7, 0.3, 0.1))
@@ -30,7 +31,7 @@ def measured(
         plain = trace(prompt, Arm.REFERENCE, (1, 2, 100 + number), eos)
         pairs.append(Pair(prompt, prompt, round_number, "AB", plain, trace(prompt, Arm.CANDIDATE, ids, eos)))
     keys = dict.fromkeys((t.prompt, t.token_ids) for pair in pairs for t in (pair.reference, pair.candidate))
-    fit = Fit(tuple(DrawnText(*key, chances) for key in keys), 1.0)
+    fit = Fit(tuple(DrawnText(*key, chances) for key in keys), ScoringCost(1.0, 1.0, 9.0))
     return Measurement("e::c", "k", Place("cpu", 1, "float64"), {}, {}, tuple(pairs), greedy=False, fit=fit)
 
 
@@ -75,6 +76,41 @@ def test_a_text_that_comes_again_is_told_where_it_is_rare() -> None:
     assert likely.candidate.repeated == ()
     assert rare.candidate.repeated == ("a",)
     assert rare.reference.repeated == ()
+
+
+def test_the_control_is_as_long_as_it_is_said_to_be() -> None:
+    measurement = measured(("a", 0, (4, 5, 6)), ("b", 0, (4, 5, 7)))
+    assert measurement.fit is not None
+    few = replace(measurement.fit, plain=1, texts=tuple(t for t in measurement.fit.texts if t.token_ids[-1] != 101))
+    found = draws(replace(measurement, fit=few))
+    assert found is not None
+    assert (found.candidate.tokens, found.reference.tokens) == (6, 3)
+
+
+OFFERED = replace(DRAFT, chance=(0.6, 0.5, 0.4), usual=(0.5, 0.4, 0.3), usual_square=(0.4, 0.2, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("offered", "told"),
+    [
+        ((0.6, 0.5, 0.9), (2, 1.1, 0.9, 1, 0)),  # the third was not tested
+        ((0.1, 0.5, 0.9), (2, 0.6, 0.9, 1, 1)),  # of the rejected one nobody knows the draft's chance
+        ((), (0, 0.0, 0.0, 0, 0)),
+    ],
+)
+def test_declared_chances_are_held_against_the_draft_s_own(offered: tuple[float, ...], told: tuple[float, ...]) -> None:
+    """One draft kept, one rejected and replaced."""
+    measurement = measured(("a", 0, (4, 5, 6)), chances=replace(CHANCES, draft=OFFERED))
+    (pair,) = measurement.pairs
+    rounds = (Round(3, 2, 1, 2, 5, offered), Round(0, 0, 0, 1, 6))
+    said = replace(pair, candidate=replace(pair.candidate, rounds=rounds, prefill_tokens=0))
+    found = draws(replace(measurement, pairs=(said,)))
+    assert found is not None
+    places = found.candidate.places
+    assert places is not None
+    numbers = (places.offers, places.offered, places.usual, places.checked, places.foreign)
+    assert numbers == pytest.approx(told)
+    assert places.scatter == pytest.approx(0.4 - 0.25 + 0.2 - 0.16 if offered else 0)
 
 
 def test_without_a_draft_two_scores_are_left() -> None:

@@ -31,6 +31,16 @@ class Draft:
         """The longest proposal."""
         return int(self.tokens.shape[1])
 
+    def offered(self) -> list[list[float]] | None:
+        """The chances that the proposals are said to be drawn with, ``[rows][width]``; None where nothing was drawn.
+
+        To be asked once the device has been waited for.
+        """
+        if self.odds is None or not self.width:
+            return None
+        found: list[list[float]] = self.odds.gather(-1, self.tokens[..., None])[..., 0].tolist()
+        return found
+
 
 def nothing(rows: int, device: Any) -> Draft:
     """A draft that proposes no token."""

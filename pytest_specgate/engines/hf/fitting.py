@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,15 +21,16 @@ from pytest_specgate.chances import Chances, DraftChances
 from pytest_specgate.decoding.drafters.early_exit import shallow
 from pytest_specgate.decoding.drafters.prompt_lookup import NgramIndex
 from pytest_specgate.decoding.job import Job, Row
-from pytest_specgate.decoding.processors import Processor
+from pytest_specgate.decoding.processors import Filter, MinP, Processor
 from pytest_specgate.engines.hf import scoring
+from pytest_specgate.engines.hf.reading import Readers, Voice, pieces
 from pytest_specgate.engines.hf.shaping import Speaker, processors
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Request
 from pytest_specgate.suite.model import Candidate, Method
 
-#: Bytes of float32 in one array of rows that are being processed; a dozen such arrays exist at once.
-WORK_BYTES = 1 << 24
+#: Bytes of float32 in one array of rows that are being processed: a processor's cache holds a few such arrays.
+WORK_BYTES = 1 << 21
 #: How far, relative to the largest score, rounding may move any score: in units of the dtype's own precision. SmolLM2
 #: in bfloat16 moves margins by five of these between forwards of different widths.
 DOUBT_EPS = 8.0
@@ -64,12 +65,13 @@ class Asked:
     draft: Any = None
     exit_layer: int | None = None
     longest_ngram: int | None = None
+    readers: Readers = field(default_factory=Readers)
 
-    def drafting(self) -> tuple[Any, AbstractContextManager[None]]:
-        """The model whose logits are the draft's, None without one, and what to hold open while it is asked."""
+    def voices(self) -> list[Voice]:
+        """The target, and the draft where it is a model."""
         if self.exit_layer is not None:
-            return self.target, shallow(self.target, self.exit_layer)
-        return self.draft, nullcontext()
+            return [Voice(self.target), Voice(self.target, partial(shallow, self.target, self.exit_layer))]
+        return [Voice(model) for model in (self.target, self.draft) if model is not None]
 
 
 def drawn(
@@ -82,11 +84,11 @@ def drawn(
     ]
 
 
-def whom(target: Any, draft: Any, candidate: Candidate | None) -> Asked:
+def whom(target: Any, draft: Any, candidate: Candidate | None, readers: Readers) -> Asked:
     """Whom to ask for a candidate of the suite; of methods that draft otherwise, the target alone."""
     if candidate is None or candidate.method not in _DRAFTS:
-        return Asked(target)
-    return _DRAFTS[candidate.method](target, draft, candidate)
+        return Asked(target, readers=readers)
+    return replace(_DRAFTS[candidate.method](target, draft, candidate), readers=readers)
 
 
 _DRAFTS: Mapping[Method, Callable[[Any, Any, Candidate], Asked]] = {
@@ -100,45 +102,16 @@ def chances(asked: Asked, texts: Sequence[Text], engine: str) -> list[Chances]:
     """Chances in the order of the texts (none is empty). Raises EngineError for foreign ids and bad logits."""
     plain = [text.plain for text in texts]
     scoring.refuse_foreign(asked.target, plain, engine)
-    most = scoring.rows_at_once(asked.target)
-    found: dict[int, Chances] = {}
+    found = [_Columns(_copies(text, asked.longest_ngram) if asked.longest_ngram else None) for text in texts]
     with torch.inference_mode():
-        for group in scoring.groups(plain, most):
-            chosen = [texts[i] for i in group]
-            for i, text, blocks in zip(group, chosen, _logits(asked, chosen, most)):
-                found[i] = _joined(asked, text, blocks, engine)
-    return [found[i] for i in range(len(texts))]
-
-
-# --- logits -----------------------------------------------------------------------------------------------------
-
-#: The target's logits ``[rows, vocabulary]`` and the draft's, None without one.
-_Block = tuple[Tensor, Tensor | None]
-
-
-def _logits(asked: Asked, texts: Sequence[Text], most: int) -> list[Iterator[_Block]]:
-    """For each text its blocks of logits, in order."""
-    if len(texts[0].output) > most:
-        return [_long(asked, texts[0], most)]
-    plain = [text.plain for text in texts]
-    model, held = asked.drafting()
-    own = scoring.whole(asked.target, plain)
-    with held:
-        drafts = scoring.whole(model, plain) if model is not None else [None] * len(texts)
-    return [iter([block]) for block in zip(own, drafts)]
-
-
-def _long(asked: Asked, text: Text, width: int) -> Iterator[_Block]:
-    model, held = asked.drafting()
-    own = scoring.blockwise(asked.target, text.plain, width)
-    drafts = scoring.blockwise(model, text.plain, width) if model is not None else None
-    while (rows := next(own, None)) is not None:
-        if drafts is None:
-            yield rows, None
-            continue
-        with held:
-            yield rows, next(drafts)
-        _, held = asked.drafting()
+        for piece in pieces(asked.readers, asked.voices(), plain, scoring.rows_at_once(asked.target)):
+            own, *drafts = piece.logits
+            rows = max(1, WORK_BYTES // (4 * own.shape[-1]))
+            for at in range(0, len(own), rows):
+                of_draft = drafts[0][at : at + rows] if drafts else None
+                part = _Part(texts[piece.text], piece.at + at, own[at : at + rows], of_draft, engine)
+                _reduce(found[piece.text], part)
+    return [columns.chances() for columns in found]
 
 
 # --- one text ---------------------------------------------------------------------------------------------------
@@ -146,29 +119,25 @@ def _long(asked: Asked, text: Text, width: int) -> Iterator[_Block]:
 
 @dataclass(slots=True)
 class _Columns:
-    """What has been reduced so far, a list of numbers per quantity."""
+    """What has been reduced of a text so far; ``proposed`` is what copying offers before each token, if it drafts."""
 
-    chance: list[float]
-    above: list[float]
-    highest: list[float]
-    kept: list[float]
-    overlap: list[float]
-    square: list[float]
-    outside: list[int]
+    proposed: list[int] | None
+    chance: list[float] = field(default_factory=list)
+    above: list[float] = field(default_factory=list)
+    highest: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)
+    overlap: list[float] = field(default_factory=list)
+    square: list[float] = field(default_factory=list)
+    its_chance: list[float] = field(default_factory=list)
+    usual: list[float] = field(default_factory=list)
+    usual_square: list[float] = field(default_factory=list)
+    outside: list[int] = field(default_factory=list)
 
-
-def _joined(asked: Asked, text: Text, blocks: Iterator[_Block], engine: str) -> Chances:
-    columns = _Columns([], [], [], [], [], [], [])
-    proposed = _copies(text, asked.longest_ngram) if asked.longest_ngram else None
-    done = 0
-    for own, drafts in blocks:
-        rows = max(1, WORK_BYTES // (4 * own.shape[-1]))
-        for at in range(0, len(own), rows):
-            part = None if drafts is None else drafts[at : at + rows]
-            _reduce(columns, _Part(text, done + at, own[at : at + rows], part, engine), proposed)
-        done += len(own)
-    draft = DraftChances(tuple(columns.kept), tuple(columns.overlap), tuple(columns.square)) if columns.kept else None
-    return Chances(tuple(columns.chance), tuple(columns.above), tuple(columns.highest), draft, tuple(columns.outside))
+    def chances(self) -> Chances:
+        """The text's."""
+        drafts = (self.kept, self.overlap, self.square, self.its_chance, self.usual, self.usual_square)
+        draft = DraftChances(*map(tuple, drafts)) if self.kept else None
+        return Chances(tuple(self.chance), tuple(self.above), tuple(self.highest), draft, tuple(self.outside))
 
 
 def _copies(text: Text, longest: int) -> list[int]:
@@ -195,13 +164,21 @@ class _Part:
         """The text's own tokens there, ``[rows]``."""
         return torch.tensor(self.text.output[self.begin : self.begin + len(self.own)], device=self.own.device)
 
-    def odds(self, logits: Tensor, whose: str) -> Tensor:
-        """Processed probabilities ``[rows, vocabulary]``."""
+    def odds(self, logits: Tensor, whose: str) -> _Odds:
+        """Chances as the request reshapes them: once a filter has left few tokens, of those alone."""
         _refuse_bad(logits, self, whose)
-        return torch.softmax(self.shaped(_wide(logits)), dim=-1)
+        scores, ids = _wide(logits), None
+        for processor in self.text.processors:
+            if ids is None and isinstance(processor, Filter) and (left := processor.few(scores)) is not None:
+                scores, ids = left
+            elif ids is not None and not isinstance(processor, (Filter, MinP)):
+                return _odds(self.shaped(_wide(logits)), None)  # one that looks at ids comes after a filter
+            else:
+                scores = self.by(processor, scores, 0)
+        return _odds(scores, ids)
 
     def shaped(self, scores: Tensor) -> Tensor:
-        """Scores as the request reshapes them."""
+        """Scores as the request reshapes them, of all tokens."""
         for processor in self.text.processors:
             scores = self.by(processor, scores, 0)
         return scores
@@ -224,40 +201,86 @@ def _refuse_bad(logits: Tensor, part: _Part, whose: str) -> None:
         raise EngineError(part.engine, what, f"look at the {whose}'s weights and dtype: float16 overflows at 65504")
 
 
-def _reduce(columns: _Columns, part: _Part, proposed: Sequence[int] | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Odds:
+    """Chances ``odds [rows, some]`` of the tokens ``ids [rows, some]``, all others having none; without ids of all."""
+
+    odds: Tensor
+    ids: Tensor | None
+
+    def of(self, tokens: Tensor) -> Tensor:
+        """The chance of one token a row, ``[rows]``."""
+        return self.at(self.odds, tokens)
+
+    def at(self, numbers: Tensor, tokens: Tensor) -> Tensor:
+        """The number that stands for each row's token, 0 where none does."""
+        if self.ids is not None:
+            return (numbers * (self.ids == tokens[:, None])).sum(dim=-1, dtype=torch.float64)
+        place = tokens.clamp(min=0, max=numbers.shape[-1] - 1)
+        return numbers.gather(-1, place[:, None])[:, 0].double() * (place == tokens)
+
+    def before(self, tokens: Tensor) -> Tensor:
+        """The chance of all that ranks before one token a row, of equal ones the lower id first, ``[rows]``."""
+        ids = torch.arange(self.odds.shape[-1], device=tokens.device) if self.ids is None else self.ids
+        mine = self.of(tokens).to(self.odds.dtype)[:, None]
+        first = (self.odds > mine) | ((self.odds == mine) & (ids < tokens[:, None]))
+        return (self.odds * first).sum(dim=-1, dtype=torch.float64).clamp(max=1)
+
+    def whole(self, size: int) -> Tensor:
+        """The chances of the first ``size`` tokens, each at its own place."""
+        if self.ids is None:
+            missing = size - self.odds.shape[-1]
+            return torch.nn.functional.pad(self.odds, (0, missing)) if missing > 0 else self.odds[:, :size]
+        known = self.odds * (self.ids < size)
+        return torch.zeros_like(known[:, :1]).expand(-1, size).scatter_add(-1, self.ids.clamp(max=size - 1), known)
+
+    def taken(self, other: _Odds, size: int) -> Tensor:
+        """The chances that the other gives to this one's tokens, ``[rows, some]``."""
+        if self.ids is None:
+            return other.whole(size)
+        if other.ids is None:
+            return other.whole(size).gather(-1, self.ids)
+        ids, order = other.ids.sort(dim=-1)
+        place = torch.searchsorted(ids, self.ids).clamp(max=ids.shape[-1] - 1)
+        found = other.odds.gather(-1, order.gather(-1, place))
+        return found * (ids.gather(-1, place) == self.ids)
+
+
+def _odds(scores: Tensor, ids: Tensor | None) -> _Odds:
+    return _Odds(torch.softmax(scores, dim=-1), ids)
+
+
+def _reduce(columns: _Columns, part: _Part) -> None:
     tokens = part.tokens
-    odds = part.odds(part.own, "target")
-    chance = odds.gather(-1, tokens[:, None])
-    ids = torch.arange(odds.shape[-1], device=odds.device)
-    before = (odds > chance) | ((odds == chance) & (ids < tokens[:, None]))
-    columns.chance += chance[:, 0].double().tolist()
-    columns.above += (odds * before).sum(dim=-1, dtype=torch.float64).clamp(max=1).tolist()
-    columns.highest += odds.amax(dim=-1).double().tolist()
-    columns.outside += [part.begin + row for row in _outside(part, chance[:, 0])]
+    own = part.odds(part.own, "target")
+    chance = own.of(tokens)
+    columns.chance += chance.tolist()
+    columns.above += own.before(tokens).tolist()
+    columns.highest += own.odds.amax(dim=-1).double().tolist()
+    columns.outside += [part.begin + row for row in _outside(part, chance)]
     if part.drafts is not None:
-        _against(columns, odds, _padded(part.odds(part.drafts, "draft"), odds.shape[-1]), tokens)
-    elif proposed is not None:
-        _against_copies(columns, odds, proposed[part.begin : part.begin + len(odds)], tokens)
+        _against(columns, own, part.odds(part.drafts, "draft"), part)
+    elif columns.proposed is not None:
+        _against_copies(columns, own, columns.proposed[part.begin : part.begin + len(tokens)], tokens)
 
 
-def _padded(odds: Tensor, size: int) -> Tensor:
-    """The draft's probabilities on the target's ids: rows that pad a vocabulary are no tokens."""
-    missing = size - odds.shape[-1]
-    return torch.nn.functional.pad(odds, (0, missing)) if missing > 0 else odds[..., :size]
-
-
-def _against(columns: _Columns, odds: Tensor, draft: Tensor, tokens: Tensor) -> None:
-    common = torch.minimum(odds, draft)
-    kept = torch.where(odds > 0, common / odds.clamp(min=torch.finfo(odds.dtype).tiny), 0)
-    columns.kept += kept.gather(-1, tokens[:, None])[:, 0].double().tolist()
+def _against(columns: _Columns, own: _Odds, draft: _Odds, part: _Part) -> None:
+    # Rows that pad a vocabulary are no tokens, and a draft of a smaller one proposes none beyond it.
+    common = torch.minimum(own.odds, own.taken(draft, part.own.shape[-1]))
+    kept = torch.where(own.odds > 0, common / own.odds.clamp(min=torch.finfo(own.odds.dtype).tiny), 0)
+    columns.kept += own.at(kept, part.tokens).tolist()
     columns.overlap += common.sum(dim=-1, dtype=torch.float64).clamp(max=1).tolist()
     columns.square += (common * kept).sum(dim=-1, dtype=torch.float64).tolist()
+    squares = draft.odds * draft.odds
+    columns.its_chance += draft.of(part.tokens).tolist()
+    columns.usual += squares.sum(dim=-1, dtype=torch.float64).tolist()
+    columns.usual_square += (squares * draft.odds).sum(dim=-1, dtype=torch.float64).tolist()
 
 
-def _against_copies(columns: _Columns, odds: Tensor, proposed: Sequence[int], tokens: Tensor) -> None:
+def _against_copies(columns: _Columns, own: _Odds, proposed: Sequence[int], tokens: Tensor) -> None:
     """A draft that was certain of one token; without one nothing can be kept."""
-    copies = torch.tensor(proposed, device=odds.device)
-    wanted = odds.gather(-1, copies.clamp(min=0)[:, None])[:, 0].double() * (copies >= 0)
+    copies = torch.tensor(proposed, device=tokens.device)
+    wanted = own.of(copies) * (copies >= 0)
     columns.kept += ((copies == tokens) & (wanted > 0)).double().tolist()
     columns.overlap += wanted.tolist()
     columns.square += wanted.tolist()

@@ -12,7 +12,7 @@ from pytest_specgate.report.html import costs, plots, tables
 from pytest_specgate.report.html.markup import EMPTY, Markup, badge, joined, model_text, pairs, table, tag
 from pytest_specgate.report.numbers import text
 from pytest_specgate.report.outline import CaseView, worst_first
-from pytest_specgate.report.phrases import required, shown_or_unmeasured, since
+from pytest_specgate.report.phrases import required, scoring, shown_or_unmeasured, since
 from pytest_specgate.report.since import metric_changes
 from pytest_specgate.report.terminal import shown
 from pytest_specgate.units import format_value
@@ -82,6 +82,8 @@ def _measured(view: CaseView, *, pictures: bool) -> Iterator[Markup]:
         yield tables.room(taken)
         yield costs.costs_table(taken)
         yield _divergence(taken)
+    if said := scoring(taken):
+        yield tag("p", f"{said}.", class_="note")
     yield _findings(taken)
     yield _workload(taken)
 

@@ -21,7 +21,7 @@ from pytest_specgate.report.html.series import by_concurrency
 from pytest_specgate.report.html.style import STYLE
 from pytest_specgate.report.html.summary import fitted, overview, size, summary
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, outline
-from pytest_specgate.report.phrases import headline, place_of
+from pytest_specgate.report.phrases import headline, place_of, scoring_of_all
 
 MOST_BYTES = 4_000_000
 _ROOM_FOR_ENGINES = 600_000  # their settings, and their pictures over concurrency
@@ -51,7 +51,8 @@ def html(report: Report) -> str:
     suites = _suites(views, engines, bodies)
     shown = (first, tables, advised, note, overview(views, anchors), *suites, _machine(report), _legend())
     main = tag("main", *shown, id="main")
-    head = tag("header", tag("h1", headline(report)), tag("p", place_of(report), class_="note"))
+    notes = filter(None, (place_of(report), scoring_of_all(report)))
+    head = tag("header", tag("h1", headline(report)), *(tag("p", note, class_="note") for note in notes))
     skip = tag("a", "Skip to the summary", href="#main", class_="skip")
     body = tag("body", skip, head, main, tag("footer", tag("p", f"pytest-specgate {report.version}")))
     return f"<!doctype html>\n{tag('html', _head(headline(report)), body, lang='en')}\n"
