@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_specgate.logits import ScoringCost
-
 
 @dataclass(frozen=True, slots=True)
 class DraftChances:
@@ -70,7 +68,6 @@ class Fit:
     """
 
     texts: tuple[DrawnText, ...]
-    cost: ScoringCost
     plain: int | None = None
     max_tv: float | None = None
 

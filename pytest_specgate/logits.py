@@ -89,23 +89,6 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoringCost:
-    """What scoring took, in seconds, beside ``arm``: how long the candidate arm ran while it was measured.
-
-    ``texts`` is for the texts that are judged, ``control`` for what tells whether the scorer can be believed.
-    """
-
-    texts: float
-    control: float
-    arm: float
-
-    @property
-    def share(self) -> float | None:
-        """What scoring adds to the measured arm's time, the control aside; None where none was measured."""
-        return self.texts / self.arm if self.arm > 0 else None
-
-
-@dataclass(frozen=True, slots=True)
 class Exactness:
     """The scoring pass of a case: every distinct text of both arms, and the control.
 
@@ -115,7 +98,6 @@ class Exactness:
 
     texts: tuple[ScoredText, ...]
     control: Control
-    cost: ScoringCost
     control_fresh: bool
     max_tv: float | None = None
 

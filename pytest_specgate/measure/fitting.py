@@ -18,11 +18,10 @@ from dataclasses import dataclass, field, replace
 from pytest_specgate.chances import Chances, DrawnText, Fit
 from pytest_specgate.engines.base import ChanceScorer, Engine
 from pytest_specgate.errors import EngineError, SpecgateError
-from pytest_specgate.logits import ScoringCost
 from pytest_specgate.measure.outside import identified
 from pytest_specgate.measure.texts import arm_seconds, declared, requests_of
 from pytest_specgate.metrics import Family
-from pytest_specgate.records import Capability, Measurement, Pair, Request, Trace
+from pytest_specgate.records import Capability, Measurement, Pair, Request, ScoringCost, Trace
 from pytest_specgate.suite.cases import Case
 
 #: Plain tokens that are scored in any case: within so many a gross fault shows.
@@ -87,7 +86,7 @@ class FitPass:
         cost = ScoringCost(self._seconds, self._control_seconds, arm_seconds(measurement))
         part = self._plain if self._plain < len(measurement.pairs) else None
         texts = tuple(DrawnText(*key, self._scored[key]) for key in keys)
-        return replace(measurement, fit=Fit(texts, cost, part, declared(self.case)))
+        return replace(measurement, fit=Fit(texts, part, declared(self.case)), scoring=cost)
 
     def _score(self, scorer: ChanceScorer, measurement: Measurement, traces: Sequence[Trace]) -> float:
         """Score what is new of these; return the seconds that it took."""
@@ -115,8 +114,6 @@ def log_chances(scorer: ChanceScorer, name: str, asked: Sequence[Asked]) -> list
     return [tuple(math.log(max(chance, LEAST_CHANCE)) for chance in one.chance) for one in found]
 
 
-def _keys(pairs: Sequence[Pair]) -> list[_Key]:
-    return [(t.prompt, t.token_ids) for pair in pairs for t in (pair.reference, pair.candidate) if t.token_ids]
 def _keys(traces: Sequence[Trace]) -> list[_Key]:
     return [(trace.prompt, trace.token_ids) for trace in traces if trace.token_ids]
 

@@ -21,11 +21,11 @@ from pytest_specgate.engines.base import Engine, Scorer
 from pytest_specgate.engines.content import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError, StoreError
 from pytest_specgate.files import write_atomically
-from pytest_specgate.logits import Control, Exactness, ScoredText, Scores, ScoringCost
+from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
 from pytest_specgate.measure.outside import control_from, identified, outsider
 from pytest_specgate.measure.texts import arm_seconds, declared, requests_of
 from pytest_specgate.metrics import Family
-from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
+from pytest_specgate.records import Arm, Capability, Measurement, Request, ScoringCost, Trace
 from pytest_specgate.suite.cases import Case
 
 #: Raise when a control would come out differently.
@@ -127,9 +127,11 @@ def with_scores(
     try:
         if measurement.greedy:
             measurement = identified(engine, case, measurement)
-        return replace(measurement, exactness=score_case(engine, case, measurement, progress, control_tokens)), None
+        found = score_case(engine, case, measurement, progress, control_tokens)
     except SpecgateError as error:
         return measurement, error
+    exactness, scoring = found or (None, None)
+    return replace(measurement, exactness=exactness, scoring=scoring or measurement.scoring), None
 
 
 def score_case(
@@ -138,7 +140,7 @@ def score_case(
     measurement: Measurement,
     progress: Callable[[str], None],
     control_tokens: int | None = None,
-) -> Exactness | None:
+) -> tuple[Exactness, ScoringCost] | None:
     """Scores of every distinct text of a measured case; None where the engine cannot score or the case samples.
 
     Raises EngineError, OutOfMemory from the engine.
@@ -157,10 +159,11 @@ def score_case(
     if outsider(engine) is not None:
         plain = set(zip((request.prompt for request in own.requests), own.ids))
         reference = [text.scores for text in scored if (text.prompt, text.token_ids) in plain]
-        return Exactness(scored, control_from(reference, _width(measurement)), seconds, True, declared(case))
+        made = control_from(reference, _width(measurement))
+        return Exactness(scored, made, True, declared(case)), ScoringCost(seconds, 0.0, arm_seconds(measurement))
     control, fresh = _control(target, own, measurement, progress, control_tokens)
     cost = ScoringCost(seconds, control.seconds if fresh else 0.0, arm_seconds(measurement))
-    return Exactness(scored, control, cost, fresh, declared(case))
+    return Exactness(scored, control, fresh, declared(case)), cost
 
 
 def scores_of(engine: Scorer, name: str, asked: Sequence[Asked]) -> list[Scores]:

@@ -146,3 +146,20 @@ class GpuUse:
     t_ns: int
     utilization: float | None
     watts: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringCost:
+    """What scoring took, in seconds, beside ``arm``: how long the candidate arm ran while it was measured.
+
+    ``texts`` is for the texts that are judged, ``control`` for what tells whether the scorer can be believed.
+    """
+
+    texts: float
+    control: float
+    arm: float
+
+    @property
+    def share(self) -> float | None:
+        """What scoring adds to the measured arm's time, the control aside; None where none was measured."""
+        return self.texts / self.arm if self.arm > 0 else None

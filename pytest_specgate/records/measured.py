@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pytest_specgate.chances import Fit
 from pytest_specgate.logits import Control, Exactness
 from pytest_specgate.records.asked import Arm, Capability, Request
-from pytest_specgate.records.machine import Costs, Finding, GpuUse, MemoryReading, Place
+from pytest_specgate.records.machine import Costs, Finding, GpuUse, MemoryReading, Place, ScoringCost
 from pytest_specgate.records.traced import Trace
 
 
@@ -98,9 +98,9 @@ class Measurement:
 
     ``workload`` (prompt-set hash, generation parameters, model content) keys the baseline entry; ``subject`` (versions,
     draft, flags) is what the gate exists to judge and never blocks a comparison. ``exactness`` and ``fit`` are None
-    where no text was scored, ``costs`` where the engine does not tell what forwards cost, ``sweep`` where no requests
-    were made up; ``graded`` is empty where the scenario has no check. ``apart``: the arms were never up together, and
-    each round is a fresh start of both.
+    where no text was scored, and so is ``scoring``, what that took; ``costs`` where the engine does not tell what
+    forwards cost, ``sweep`` where no requests were made up; ``graded`` is empty where the scenario has no check.
+    ``apart``: the arms were never up together, and each round is a fresh start of both.
     """
 
     case: str
@@ -122,3 +122,4 @@ class Measurement:
     gpu: tuple[GpuUse, ...] = ()
     sweep: Sweep | None = None
     graded: tuple[Graded, ...] = ()
+    scoring: ScoringCost | None = None

@@ -50,20 +50,18 @@ def shown_or_unmeasured(metric: str, interval: Interval | None) -> str:
 
 def scoring(taken: Measurement) -> str:
     """What scoring the case's texts added to the candidate arm's time; empty where none was scored."""
-    costs = [found.cost for found in (taken.exactness, taken.fit) if found is not None]
-    if not costs or not costs[0].arm:
+    cost = taken.scoring
+    if cost is None or cost.share is None:
         return ""
-    texts, arm = sum(cost.texts for cost in costs), costs[0].arm
-    control = sum(cost.control for cost in costs)
-    aside = f"; its control, aside, {control:.1f} s" if control else ""
-    return f"Scoring took {texts / arm:.1%} of the candidate arm's measured time: {texts:.1f} of {arm:.1f} s{aside}"
+    aside = f"; control aside, {cost.control:.1f} s" if cost.control else ""
+    return f"{cost.texts:.1f} s, {cost.share:.1%} of the candidate arm's{aside}"
 
 
 def scoring_of_all(report: Report) -> str:
     """The same over all cases of the run, those that nothing was scored of included; empty where none was."""
     taken = [one for ones in report.measurements.values() for one in ones]
-    texts = sum(found.cost.texts for one in taken for found in (one.exactness, one.fit) if found is not None)
-    arm = sum(arm_seconds(one) for one in taken)
+    texts = sum(one.scoring.texts for one in taken if one.scoring is not None)
+    arm = sum(map(arm_seconds, taken))
     if not texts or not arm:
         return ""
     return f"Scoring took {texts / arm:.1%} of the candidate arms' measured time in all, controls aside"

@@ -133,8 +133,8 @@ def test_a_suspicion_that_the_control_shares_is_the_scorer_s(tmp_path: Path, mon
 
 def test_what_scoring_took_is_told(tmp_path: Path) -> None:
     _, measurement = run(tmp_path, "tests.unit.drawing:TableEngine")
-    assert measurement.fit is not None
-    cost = measurement.fit.cost
+    cost = measurement.scoring
+    assert cost is not None
     assert cost.texts > 0
     assert cost.control > 0
     assert cost.arm == pytest.approx(sum(block_seconds(measurement)))

@@ -8,7 +8,6 @@ import pytest
 
 from pytest_specgate.chances import Chances, DraftChances, DrawnText, Fit
 from pytest_specgate.errors import InvalidTrace
-from pytest_specgate.logits import ScoringCost
 from pytest_specgate.records import Arm, Chunk, Measurement, Pair, Place, Round, Trace
 from pytest_specgate.samples.draws import draws
 
@@ -31,7 +30,7 @@ def measured(
         plain = trace(prompt, Arm.REFERENCE, (1, 2, 100 + number), eos)
         pairs.append(Pair(prompt, prompt, round_number, "AB", plain, trace(prompt, Arm.CANDIDATE, ids, eos)))
     keys = dict.fromkeys((t.prompt, t.token_ids) for pair in pairs for t in (pair.reference, pair.candidate))
-    fit = Fit(tuple(DrawnText(*key, chances) for key in keys), ScoringCost(1.0, 1.0, 9.0))
+    fit = Fit(tuple(DrawnText(*key, chances) for key in keys))
     return Measurement("e::c", "k", Place("cpu", 1, "float64"), {}, {}, tuple(pairs), greedy=False, fit=fit)
 
 

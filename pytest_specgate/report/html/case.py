@@ -82,8 +82,6 @@ def _measured(view: CaseView, *, pictures: bool) -> Iterator[Markup]:
         yield tables.room(taken)
         yield costs.costs_table(taken)
         yield _divergence(taken)
-    if said := scoring(taken):
-        yield tag("p", f"{said}.", class_="note")
     yield _findings(taken)
     yield _workload(taken)
 
@@ -206,6 +204,7 @@ def _place(taken: Measurement) -> dict[str, str]:
 
 def _workload(taken: Measurement) -> Markup:
     found = {"seconds measured": f"{taken.seconds:.1f}", "pairs": str(len(taken.pairs)), **taken.workload}
+    found |= {"scoring": said} if (said := scoring(taken)) else {}
     return _folded("Workload", pairs("Workload", found))
 
 
