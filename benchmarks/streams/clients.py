@@ -51,7 +51,19 @@ class Load:
         return self.streams * self.script.chunks
 
 
-Ask = Callable[[Load], Awaitable[Stamps]]
+class Watch:
+    """Seconds of wall time, and of this process's own CPU time, since its client was ready to ask."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def seconds(self) -> tuple[float, float]:
+        """Both so far."""
+        return time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+
+#: Asks, reads and parses all, and returns what that took, and its stamps.
+Ask = Callable[[Load], Awaitable[tuple[tuple[float, float], Stamps]]]
 
 
 def post(url: str, body: bytes) -> None:
@@ -59,21 +71,23 @@ def post(url: str, body: bytes) -> None:
         answer.read()
 
 
-async def ours(load: Load) -> Stamps:
+async def ours(load: Load) -> tuple[tuple[float, float], Stamps]:
     """The client of specgate: read and stamp, then find and parse every event."""
     client = Client({"Content-Type": "application/json"}, secure=False)
     await client.open()
+    watch = Watch()
     exchanges = await client.ask([Post(load.url + CHAT, BODY, load.script.tokens, 60.0) for _ in range(load.streams)])
+    answers = [read(exchange.submit_ns, events(exchange.reads)) for exchange in exchanges]
+    took = watch.seconds()
     await client.close()
-    stamps = []
-    for exchange in exchanges:
-        found = list(events(exchange.reads))
-        assert len(read(exchange.submit_ns, found).deltas) == load.script.chunks + 1
-        stamps += [(event.t_ns, int(json.loads(event.data)["t"])) for event in found[RAMP:-2] if load.script.gap]
-    return stamps
+    assert all(len(answer.deltas) == load.script.chunks + 1 for answer in answers)
+    if not load.script.gap:
+        return took, []
+    stamped = (event for exchange in exchanges for event in list(events(exchange.reads))[RAMP:-2])
+    return took, [(event.t_ns, int(json.loads(event.data)["t"])) for event in stamped]
 
 
-async def aiohttp_loop(load: Load) -> Stamps:
+async def aiohttp_loop(load: Load) -> tuple[tuple[float, float], Stamps]:
     """A loop over lines that parses each as it comes."""
     import aiohttp
 
@@ -92,11 +106,12 @@ async def aiohttp_loop(load: Load) -> Stamps:
         assert number == load.script.chunks + 2
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        watch = Watch()
         await asyncio.gather(*(one(session) for _ in range(load.streams)))
-    return stamps
+        return watch.seconds(), stamps
 
 
-async def httpx_loop(load: Load) -> Stamps:
+async def httpx_loop(load: Load) -> tuple[tuple[float, float], Stamps]:
     """The same on httpx."""
     import httpx2
 
@@ -115,14 +130,14 @@ async def httpx_loop(load: Load) -> Stamps:
 
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
+        watch = Watch()
         await asyncio.gather(*(one(client) for _ in range(load.streams)))
-    return stamps
+        return watch.seconds(), stamps
 
 
 def run(ask: Ask, load: Load) -> tuple[float, float, Stamps]:
     """Chunks per second, the same per second of this process's own CPU time (which hardly minds others), stamps."""
     load.prepare()
     gc.collect()
-    wall, cpu = time.perf_counter(), time.process_time()
-    stamps = asyncio.run(ask(load))
-    return load.chunks / (time.perf_counter() - wall), load.chunks / (time.process_time() - cpu), stamps
+    (wall, cpu), stamps = asyncio.run(ask(load))
+    return load.chunks / wall, load.chunks / cpu, stamps

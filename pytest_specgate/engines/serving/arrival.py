@@ -19,6 +19,9 @@ from typing import Any
 _OPTION = 35
 _TIMESPEC = struct.Struct("@ll")
 _ROOM = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
+#: Bytes of a read, at most: room beyond this is fetched from the system and given back each time, which costs more than
+#: all else of a read, and asyncio asks for four times as much.
+MOST = 65_536
 #: Nanoseconds that bytes can have lain unread; beyond it the wall clock was set, and nothing can be told.
 _LONGEST = 10_000_000_000
 #: Nanoseconds, monotonic.
@@ -36,7 +39,7 @@ class Stamped(socket.socket):
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         """Read, and keep the time."""
-        data, told, _, _ = self.recvmsg(bufsize, _ROOM, flags)
+        data, told, _, _ = self.recvmsg(min(bufsize, MOST), _ROOM, flags)
         self._arrived = _arrival(told)
         return data
 

@@ -130,7 +130,8 @@ class _Reader:
         if total is None and sums is not None:
             total = sums[0]
         self.said.update(data)
-        self.prompt_ids = self.prompt_ids or _ids(data.get("prompt_token_ids"))
+        if "prompt_token_ids" in data:
+            self.prompt_ids = self.prompt_ids or _ids(data["prompt_token_ids"])
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == self.index:
                 self._choose(event.t_ns, choice, total, sums)
@@ -143,7 +144,8 @@ class _Reader:
             self.finish = finish
             stop = choice.get("stop_reason", choice.get("matched_stop"))
             self.stop = stop if isinstance(stop, str) else None
-        self.prompt_ids = self.prompt_ids or _ids(choice.get("prompt_token_ids"))
+        if "prompt_token_ids" in choice:
+            self.prompt_ids = self.prompt_ids or _ids(choice["prompt_token_ids"])
         if isinstance(meta := choice.get("meta_info"), dict):
             self.said["meta_info"] = {**self.said.get("meta_info", {}), **meta}
         delta = choice.get("delta")
