@@ -212,7 +212,7 @@ def format_value(value: float | None, unit: Unit) -> str:
         return f"{value:.4g} {unit.value}"
     if unit is Unit.SLOPE:
         return f"{value * 100:+.2f} points"
-    return f"{value:.2f}"
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], base: str) -> str:

@@ -21,7 +21,7 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
         what, _, hint = samples.unscored[metric].partition(" — ")
         raise NoVerdict(f"{metric} was not measured: {what}", hint)
     if value is None:
-        raise unmeasured(metric, context.engine, _hint(metric))
+        raise unmeasured(metric, context.engine, _hint(metric, context.engine))
     checks = limit_checks(gate, exact(value), _ONCE)
     before = _peak(stored.samples, metric) if stored else None
     if stored is not None and gate.spec.compares:
@@ -37,7 +37,9 @@ _SERVERS = {
 }
 
 
-def _hint(metric: str) -> str:
+def _hint(metric: str, engine: str) -> str:
+    if metric.startswith("max_batch") and engine == "openai":
+        return "gate preemptions at several values of concurrency: a server lets requests wait where they do not fit"
     if metric in _SERVERS:
         return _SERVERS[metric]
     if metric.startswith("kv_cache_usage"):

@@ -203,6 +203,17 @@ def test_a_server_that_does_not_count_them_is_unmeasured(project: Project) -> No
     assert told in said(result)
 
 
+def test_the_largest_batch_of_a_server_is_told_by_what_it_puts_back(project: Project) -> None:
+    with FakeServer() as plain, FakeServer(SPECULATES) as fast:
+        gate = {"metric": "max_batch", "limit": ">=2"}
+        project.suite(gate, engines=served(plain.url, fast.url), measure={"rounds": 1})
+        result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(errors=1)
+    told = "max_batch: not measured by this engine (openai) — gate preemptions at several values of concurrency"
+    assert told in said(result)
+
+
 def test_a_pid_is_for_a_server_at_a_url(project: Project) -> None:
     engines = started({**arm(**FAST), "pid": 7})
     project.suite(*VRAM, engines=engines)

@@ -63,6 +63,15 @@ def test_an_engine_sees_the_request_of_somebody_else(arms: Arms) -> None:
     assert (found.told.counts, found.told.foreign) == (None, 1)
 
 
+def test_requests_of_somebody_else_are_counted_once_for_all_that_ran_together(arms: Arms) -> None:
+    engine, _, fast = arms()
+    crowded(fast)
+
+    found = engine.generate([ask("q1"), ask("q2"), ask("q3")], Arm.CANDIDATE)
+
+    assert [trace.told and trace.told.foreign for trace in found] == [3, 0, 0]
+
+
 def test_a_requests_own_metrics_are_free_of_other_traffic(arms: Arms) -> None:
     engine, _, fast = arms(replace(SPECULATES, per_request="detailed"))
     crowded(fast)

@@ -334,6 +334,15 @@ def test_a_log_without_end_stays_small(tmp_path: Path) -> None:
     assert not server._log.parent.exists()
 
 
+def test_all_that_is_kept_of_a_log_can_be_read_the_oldest_line_first(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path)) as server:
+        assert server.log() == ["listening, key None"]
+        server._log.with_name("server.log.1").write_text("before\nthat\n", encoding="utf-8")
+
+        assert server.log() == ["before", "that", "listening, key None"]
+    assert server.log() == []
+
+
 def test_a_log_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
     with running(a_launch(tmp_path)) as server:
         for file in server._log.parent.iterdir():

@@ -95,9 +95,7 @@ def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> li
     silent = arm is Arm.CANDIDATE and shared is None and not any(own) and seen.counts is None and not seen.note
     cached = _cached(heard, dialect, seen)
     for number, (one, acceptance) in enumerate(zip(heard, own)):
-        told = replace(_told(one, seen), cached=cached[number])
-        if seen.preempted is not None:
-            told = replace(told, preempted=0 if number else seen.preempted)
+        told = replace(_told(one, seen, first=number == 0), cached=cached[number])
         if silent and not seen.foreign and dialect.metrics:
             note = f"acceptance is unmeasured, the server tells of no speculation: {dialect.hint}"
             told = replace(told, notes=(*told.notes, note))
@@ -152,9 +150,12 @@ def _none_of(counts: Counts) -> Counts:
     return Counts(rounds, drafts, drafted, tested, 0)
 
 
-def _told(one: Heard, seen: Seen) -> Told:
+def _told(one: Heard, seen: Seen, *, first: bool) -> Told:
+    """What was told beside acceptance; what counters tell of all that ran together stands in the first of them."""
     notes = (*one.counted.notes, *((WAITED,) if one.waits else ()), *((seen.note,) if seen.note else ()))
-    return Told(None if one.counted.ids else one.counted.tokens, foreign=seen.foreign, notes=notes)
+    foreign, preempted = (total if first or total is None else 0 for total in (seen.foreign, seen.preempted))
+    tokens = None if one.counted.ids else one.counted.tokens
+    return Told(tokens, foreign=foreign, notes=notes, preempted=preempted)
 
 
 def _trace(one: Heard, arm: Arm, told: Told) -> Trace:
