@@ -175,8 +175,7 @@ class OpenAIEngine(ServedTexts):
         before = loop.run(counters.look(client, server.url, server.dialect))
         exchanges = loop.run(client.ask(posts))
         heard = [one for asked in zip(requests, exchanges) for one in hear(*asked, self._tokens_of)]
-        tokens = sum(one.counted.tokens for one in heard)
-        asked = counters.Asked(server.url, server.dialect, len(requests), tokens)
+        asked = counters.Asked(server.url, server.dialect, len(requests), sum(one.counted.tokens for one in heard))
         return heard, loop.run(counters.look_after(client, asked, before))
 
     # --- facts -------------------------------------------------------------------------------------------

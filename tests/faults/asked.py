@@ -175,6 +175,6 @@ ENTRIES = (
         setting=DRAWN,
         right=_QUOTING,
         right_name="quoting",
-        note="the native decoder tells no log-probabilities; a verifier of the zoo's own does, rightly and wrongly.",
+        note="a suite's requests ask for no log-probabilities; a verifier of the zoo's own tells them, rightly or wrongly.",
     ),
 )

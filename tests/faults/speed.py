@@ -75,14 +75,16 @@ class Searching(PromptLookup):
 
     @staticmethod
     def _compared(tokens: Sequence[int]) -> int:
-        """Places that a search backwards looks at: each costs as many comparisons as the n-gram is long."""
+        """Comparisons of a search from the text's beginning, which keeps the last place that fits.
+
+        Each place costs as many as the n-gram is long; a shorter one is looked for where no longer one was found.
+        """
         found = 0
         for length in range(3, 0, -1):
-            ending = tokens[-length:]
-            for start in range(len(tokens) - length - 1, -1, -1):
-                found += length
-                if tokens[start : start + length] == ending:
-                    return found
+            ending, places = tokens[-length:], range(len(tokens) - length)
+            found += length * len(places)
+            if any(tokens[start : start + length] == ending for start in places):
+                break
         return found
 
 

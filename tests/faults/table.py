@@ -58,7 +58,7 @@ def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     """The whole page."""
     faults = [entry for entry in entries if entry.id[0] == "V"]
     sound = [entry for entry in entries if entry.id[0] != "V"]
-    lines = [HEAD, f"This run: {_seeds(entries, results)}, {_commits(results)}; {_total(faults, results)}.\n"]
+    lines = [HEAD, f"This run: {_seeds(entries, results)}, {_commits(entries, results)}; {_total(faults, results)}.\n"]
     for part, (end, title) in enumerate(PARTS):
         begin = PARTS[part - 1][0] if part else 0
         chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
@@ -82,16 +82,21 @@ def _seeds(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     return f"{least} seeds of each entry" if least == most else f"{least} to {most} seeds of each entry"
 
 
-def _commits(results: Sequence[Result]) -> str:
-    """What ran: one commit, or the one that most is of and those that some entries were run again at."""
+def _commits(entries: Sequence[Entry], results: Sequence[Result]) -> str:
+    """What ran: the commit of most results, and which seeds or which entries are of another."""
     counts = Counter(result.commit or "unknown" for result in results).most_common()
     first, *others = [commit for commit, _ in counts] or ["unknown"]
-    again = [f"{', '.join(_entries_at(results, commit))} at {commit}" for commit in others]
-    return f"at commit {first}" + (f" (run again: {'; '.join(again)})" if again else "")
+    parts = [_part(entries, [result for result in results if result.commit == commit], commit) for commit in others]
+    return f"at commit {first}" + (f" ({'; '.join(parts)})" if parts else "")
 
 
-def _entries_at(results: Sequence[Result], commit: str) -> list[str]:
-    return list(dict.fromkeys(result.id for result in results if result.commit == commit))
+def _part(entries: Sequence[Entry], own: Sequence[Result], commit: str) -> str:
+    """Whole seeds of a commit by their numbers, and what else is of it by the entries' ids."""
+    seeds = sorted({result.seed for result in own})
+    whole = [seed for seed in seeds if sum(result.seed == seed for result in own) == len(entries)]
+    rest = list(dict.fromkeys(result.id for result in own if result.seed not in whole))
+    said = [f"seeds {', '.join(map(str, whole))}"] if whole else []
+    return f"{' and '.join([*said, *([', '.join(rest)] if rest else [])])} at {commit}"
 
 
 def _rows(entries: Sequence[Entry], results: Sequence[Result]) -> Iterator[str]:
