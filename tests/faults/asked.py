@@ -175,6 +175,6 @@ ENTRIES = (
         setting=DRAWN,
         right=_QUOTING,
         right_name="quoting",
-        note="a suite's requests ask for no log-probabilities; a verifier of the zoo's own tells them, rightly or wrongly.",
+        note="a suite's requests ask for no log-probabilities; a verifier of the zoo tells them, rightly or wrongly.",
     ),
 )
