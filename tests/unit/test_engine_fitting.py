@@ -124,6 +124,54 @@ def test_a_large_vocabulary_is_processed_in_few_rows(monkeypatch: pytest.MonkeyP
     assert found.draft is None
 
 
+FILTERS = [(TopP(0.9),), (TopP(0.999),), (TopK(40),), (TopK(40), TopP(0.5)), (TopP(0.9), MinP(0.2)), (MinP(0.1),), ()]
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+@pytest.mark.parametrize("narrow", [5000, 4300])
+def test_what_filters_leave_is_the_same_without_writing_down_the_rest(filters: Any, narrow: int) -> None:
+    """Of a vocabulary so large that filters are asked for the few tokens that they leave."""
+    source = torch.Generator().manual_seed(3)
+    rows = 12
+    p, q = (torch.randn((rows, size), generator=source, dtype=torch.float64) for size in (5000, narrow))
+    p *= torch.linspace(0.5, 9, rows)[:, None]  # from nearly even to nearly sure
+    q *= torch.linspace(6, 2, rows)[:, None]
+
+    class Said(Table):
+        vocab_size = 5000
+
+        def __init__(self, logits: torch.Tensor) -> None:
+            super().__init__(1)
+            self.logits = logits
+
+        def __call__(self, input_ids: torch.Tensor, **_: Any) -> Any:
+            return type("Output", (), {"logits": self.logits[None, : input_ids.shape[1]]})()
+
+    output = tuple(int(row.topk(3).indices[n % 3]) for n, row in enumerate(p))
+    text = fitting.Text("p", (1,), output, (Temperature(0.8), *filters))
+    (found,) = fitting.chances(fitting.Asked(Said(p), draft=Said(q)), [text], "e")
+
+    none = torch.empty(0, dtype=torch.long)
+    shaped = [scores / 0.8 for scores in (p, q)]
+    for processor in filters:
+        shaped = [processor(scores, None, none, 0) for scores in shaped]
+    whole = [torch.nn.functional.pad(scores.softmax(-1), (0, 5000 - scores.shape[1])) for scores in shaped]
+    own, its = whole
+    at, row = torch.tensor(output), torch.arange(rows)
+    common = torch.minimum(own, its)
+    kept = torch.where(own > 0, common / own, 0)
+    assert found.chance == pytest.approx(own[row, at].tolist())
+    assert found.highest == pytest.approx(own.amax(-1).tolist())
+    assert found.above == pytest.approx((own * (own > own[row, at][:, None])).sum(-1).tolist())
+    assert found.draft is not None
+    assert found.draft.kept == pytest.approx(kept[row, at].tolist())
+    assert found.draft.overlap == pytest.approx(common.sum(-1).tolist())
+    assert found.draft.square == pytest.approx((common * kept).sum(-1).tolist())
+    assert found.draft.chance == pytest.approx(its[row, at].tolist())
+    assert found.draft.usual == pytest.approx((its**2).sum(-1).tolist())
+    assert found.draft.usual_square == pytest.approx((its**3).sum(-1).tolist())
+
+
 def test_copies_are_certain_of_what_followed_before(folder: Path) -> None:
     engine = build(folder, candidate={"method": "prompt_lookup", "num_draft_tokens": 3, "max_ngram": 2})
     text = (9, 8, 7, 9, 8, 7, 9, 30, 9, 8)

@@ -119,12 +119,41 @@ def test_a_text_of_foreign_ids_is_refused(engine: Any) -> None:
     )
 
 
-def test_logits_that_are_no_numbers_are_an_error(folder: Path) -> None:
+@pytest.mark.parametrize("kind", ["native", "transformers"])
+def test_a_vocabulary_smaller_than_the_tokenizer_s_is_told(folder: Path, kind: str) -> None:
+    tiny.save(folder / "small", tiny.model(rows=40))
+    engine = build(folder, kind=kind, target="small")
+    words = replace(REQUESTS[0], messages=(Message("user", "keeps w30"),))
+    for ask in (lambda: engine.generate([words], Arm.CANDIDATE), lambda: engine.score([words], [(3, 4)])):
+        with pytest.raises(EngineError) as raised:
+            ask()
+        assert str(raised.value) == (
+            "e: p0: the target's tokenizer makes token id 56 of it, and the target's vocabulary is smaller: "
+            "ids up to 39 — use the tokenizer that the target was trained with"
+        )
+
+
+@pytest.mark.parametrize("kind", ["native", "transformers"])
+@pytest.mark.parametrize("scorer", ["score", "chances"])
+def test_a_token_that_the_tokenizer_does_not_know_is_told(folder: Path, kind: str, scorer: str) -> None:
+    """More rows than tokens are usual; a text that holds one of them is not."""
+    tiny.save(folder / "large", tiny.model(rows=80))
+    engine = build(folder, kind=kind, target="large")
+    with pytest.raises(EngineError) as raised:
+        getattr(engine, scorer)(REQUESTS[:1], [(3, 70)])
+    assert str(raised.value) == (
+        "e: p0: the text holds token id 70, and the tokenizer's vocabulary is smaller than the target's: ids up to 63 "
+        "— use the target's own tokenizer, or bar what pads its vocabulary"
+    )
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_logits_that_are_no_numbers_are_an_error(folder: Path, bad: float) -> None:
     import torch
 
     engine = build(folder)
     with torch.no_grad():
-        engine._started().model.lm_head.weight[5] = math.nan
+        engine._started().model.lm_head.weight[5] = bad
     with pytest.raises(EngineError) as raised:
         engine.score(REQUESTS[:1], [(3, 4)])
     assert str(raised.value) == (

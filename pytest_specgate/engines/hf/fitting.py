@@ -24,7 +24,7 @@ from pytest_specgate.decoding.job import Job, Row
 from pytest_specgate.decoding.processors import Filter, MinP, Processor
 from pytest_specgate.engines.hf import scoring
 from pytest_specgate.engines.hf.reading import Readers, Voice, pieces
-from pytest_specgate.engines.hf.shaping import Speaker, processors
+from pytest_specgate.engines.hf.shaping import Speaker, processors, refuse_unwritable
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Request
 from pytest_specgate.suite.model import Candidate, Method
@@ -78,6 +78,8 @@ def drawn(
     asked: Sequence[tuple[Request, tuple[int, ...]]], outputs: Sequence[tuple[int, ...]], speaker: Speaker
 ) -> list[Text]:
     """Each output as answer to the request, with its prompt's ids, at the same place. Raises EngineError."""
+    for (request, _), output in zip(asked, outputs):
+        refuse_unwritable(request, output, speaker)
     return [
         Text(request.prompt, prompt, output, processors(request, speaker))
         for (request, prompt), output in zip(asked, outputs)

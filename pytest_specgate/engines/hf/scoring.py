@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_specgate.engines.hf.shaping import Shaper, Speaker, shaper
+from pytest_specgate.engines.hf.shaping import Shaper, Speaker, refuse_unwritable, shaper
 from pytest_specgate.errors import EngineError
 from pytest_specgate.logits import Scores
 from pytest_specgate.records import Request
@@ -72,6 +72,8 @@ def forced(
     asked: Sequence[tuple[Request, tuple[int, ...]]], outputs: Sequence[tuple[int, ...]], speaker: Speaker
 ) -> list[Text]:
     """Each output as answer to the request, with its prompt's ids, at the same place. Raises EngineError."""
+    for (request, _), output in zip(asked, outputs):
+        refuse_unwritable(request, output, speaker)
     return [
         Text(request.prompt, prompt, output, shaper(request, prompt, speaker))
         for (request, prompt), output in zip(asked, outputs)

@@ -58,14 +58,36 @@ def prompt_ids(request: Request, speaker: Speaker) -> tuple[int, ...]:
     if request.token_ids is None:
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
         made = speaker.target.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+        _refuse_foreign_tokenizer(request, made["input_ids"], speaker)
         return tuple(made["input_ids"])
     if not request.token_ids:
         raise EngineError(speaker.engine, f"{request.prompt}: an empty prompt", "give at least one token")
-    rows = int(speaker.target.model.config.get_text_config().vocab_size)
+    rows = _rows(speaker)
     if wrong := [token for token in request.token_ids if not 0 <= token < rows]:
         what = f"{request.prompt}: the prompt holds token id {wrong[0]}, and the target knows ids up to {rows - 1}"
         raise EngineError(speaker.engine, what, "encode with the target's own tokenizer")
     return request.token_ids
+
+
+def _rows(speaker: Speaker) -> int:
+    """Token ids that the target's model knows."""
+    return int(speaker.target.model.config.get_text_config().vocab_size)
+
+
+def _refuse_foreign_tokenizer(request: Request, ids: Sequence[int], speaker: Speaker) -> None:
+    if wrong := [token for token in ids if token >= _rows(speaker)]:
+        what = f"{request.prompt}: the target's tokenizer makes token id {wrong[0]} of it, and the target's vocabulary"
+        what += f" is smaller: ids up to {_rows(speaker) - 1}"
+        raise EngineError(speaker.engine, what, "use the tokenizer that the target was trained with")
+
+
+def refuse_unwritable(request: Request, output: Sequence[int], speaker: Speaker) -> None:
+    """Raise EngineError for a text with ids that the target scores and its tokenizer cannot write: rows of padding."""
+    known = len(speaker.target.tokenizer)
+    if wrong := [token for token in output if known <= token < _rows(speaker)]:
+        what = f"{request.prompt}: the text holds token id {wrong[0]}, and the tokenizer's vocabulary is smaller than"
+        what += f" the target's: ids up to {known - 1}"
+        raise EngineError(speaker.engine, what, "use the target's own tokenizer, or bar what pads its vocabulary")
 
 
 def own_penalty(model: Any) -> float:
