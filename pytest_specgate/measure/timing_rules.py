@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
 from pytest_specgate.measure.readings import Observed, Ruling
@@ -48,8 +48,12 @@ def fresh_starts(observed: Observed) -> Ruling:
 
 
 def pair_noise(observed: Observed) -> Ruling:
-    """Robust spread of a prompt's log ratios over the rounds."""
-    ratios = _log_ratios(observed.pairs)
+    """Robust spread of a prompt's log ratios over the rounds of the run.
+
+    The candidate's time is taken by its own rounds where it tells them: how many of those a drawn text needs differs
+    from draw to draw, and is no matter of the machine.
+    """
+    ratios = _log_ratios(observed.pairs, _per_step)
     noise = within(ratios.values())
     if noise is None:
         return Ruling(True, "one round only: no noise to see")
@@ -103,18 +107,23 @@ def _centred(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(x - x_mean, y - y_mean) for x, y in points]
 
 
-def _log_ratios(pairs: Sequence[Pair]) -> dict[str, list[float]]:
+def _log_ratios(pairs: Sequence[Pair], cost: Callable[[Trace], float]) -> dict[str, list[float]]:
     by_prompt: dict[str, list[float]] = {}
     for pair in pairs:
-        if (y := _log_ratio(pair)) is not None:
+        if (y := _log_ratio(pair, cost)) is not None:
             by_prompt.setdefault(pair.prompt, []).append(y)
     return by_prompt
 
 
-def _log_ratio(pair: Pair) -> float | None:
-    reference, candidate = _per_token(pair.reference), _per_token(pair.candidate)
-    return math.log(reference / candidate) if reference > 0 and candidate > 0 else None
-
-
 def _per_token(trace: Trace) -> float:
     return trace.seconds / max(trace.output_tokens, 1)
+
+
+def _per_step(trace: Trace) -> float:
+    """Seconds of a target forward: of a round, or of a token where rounds are not told."""
+    return trace.seconds / max(len(trace.rounds), 1) if trace.rounds is not None else _per_token(trace)
+
+
+def _log_ratio(pair: Pair, cost: Callable[[Trace], float] = _per_token) -> float | None:
+    reference, candidate = cost(pair.reference), cost(pair.candidate)
+    return math.log(reference / candidate) if reference > 0 and candidate > 0 else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_specgate.measure.environment import RULES, examine, notes
 from pytest_specgate.measure.readings import Observed
-from pytest_specgate.records import Finding
+from pytest_specgate.records import Finding, Round
 from tests.unit.observing import finding, pair, pairs
 
 PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
@@ -78,6 +79,16 @@ def test_pair_noise(factor: float, held: bool) -> None:
     found = finding("pair noise", Observed(pairs((1.0, 0.5), (1.0, 0.5 * factor))))
     assert found.held is held
     assert found.detail.endswith("(at most 15%)")
+
+
+@pytest.mark.parametrize(("rounds", "held"), [((4, 8), True), ((4, 4), False)])
+def test_texts_that_take_other_numbers_of_rounds_are_no_noise(rounds: tuple[int, int], held: bool) -> None:
+    drawn = [
+        replace(one, candidate=replace(one.candidate, rounds=(Round(3, 2, 1, 2, 0),) * count))
+        for count, seconds in zip(rounds, (0.5, 1.0))
+        for one in pairs((1.0, seconds))
+    ]
+    assert finding("pair noise", Observed(drawn)).held is held
 
 
 @pytest.mark.parametrize(("arm", "first"), [("reference", (1.6, 0.5)), ("candidate", (1.0, 0.8))])
