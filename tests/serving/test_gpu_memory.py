@@ -127,24 +127,22 @@ def test_a_part_of_a_gpu_is_named_by_its_uuid() -> None:
 FAR = 2**22 + 7
 
 
-@pytest.fixture
-def started() -> Whose:
-    """A server below this process, which has no children here."""
-    return Whose(os.getpid(), counts=False, sure=True, before=(on(A, {9: 1}), B))
+def test_in_a_container_what_came_since_the_start_is_the_server() -> None:
+    before, now = (on(A, {9: 1}), B), (on(A, {9: 1, FAR: 100}), on(B, {8: 20, FAR + 1: 30}))
+    server = Whose(os.getpid(), counts=False, sure=True, arrived=footprint.arrived(before, now))
+
+    assert server.holds(now) == {"GPU-aaaa": 100, "GPU-bbbb": 30}
+    assert server.holds((on(A, {FAR: 150, FAR + 2: 7}), B)) == {"GPU-aaaa": 150}
 
 
-def test_in_a_container_what_came_since_the_start_is_the_server(started: Whose) -> None:
-    now = (on(A, {9: 1, FAR: 100}), on(B, {8: 20, FAR + 1: 30}))
+def test_a_process_that_this_system_knows_and_that_is_not_below_us_is_somebody_elses() -> None:
+    now = (on(A, {os.getppid(): 100}), B)
+    server = Whose(os.getpid(), counts=False, sure=True, arrived=footprint.arrived((B,), now))
 
-    assert started.holds(now) == {"GPU-aaaa": 100, "GPU-bbbb": 30}
-    one_of_two = replace(started, env={"CUDA_VISIBLE_DEVICES": "GPU-b"})
-    assert one_of_two.holds(now) == {"GPU-bbbb": 30}
-
-
-def test_a_process_that_this_system_knows_and_that_is_not_below_us_is_somebody_elses(started: Whose) -> None:
-    found = started.holds((on(A, {os.getppid(): 100}), B))
-
-    assert found == Unseen("none of its processes is on a GPU that NVML lists", "use host_memory on a CPU")
+    assert server.arrived == frozenset()
+    assert server.holds(now) == Unseen(
+        "none of its processes is on a GPU that NVML lists", "use host_memory on a CPU"
+    )
 
 
 def test_what_nvml_does_not_tell_of_a_process_is_unmeasured() -> None:

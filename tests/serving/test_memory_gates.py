@@ -31,15 +31,18 @@ GAUGES = 'vllm:kv_cache_usage_perc{engine="0"} 0.25\nvllm:num_requests_waiting{e
 SLOW = {"gap": 0.02, "gauges": GAUGES}
 
 
-def two_gpus(hold: Callable[[str], Mapping[str, int]]) -> Library:
-    """NVML on which every fake server holds so many MiB of each GPU: ``hold`` sees its script."""
+def two_gpus(hold: Callable[[str], Mapping[str, int]], numbers_from: int = 0) -> Library:
+    """NVML on which every fake server holds so many MiB of each GPU: ``hold`` sees its script.
+
+    It numbers processes as this system does, or from another number on, as the host of a container does.
+    """
 
     def held(uuid: str) -> Mapping[int, int | None]:
         found: dict[int, int | None] = {1: 5}
         for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or ()
             if STARTED in command and uuid in (sizes := hold(command[-1])):
-                found[process.pid] = sizes[uuid] * MIB
+                found[numbers_from + process.pid] = sizes[uuid] * MIB
         return found
 
     return Library(held=held)
@@ -98,6 +101,29 @@ def test_servers_that_take_turns_are_looked_at_one_by_one(project: Project, monk
     result = project.run("--specgate", "suites")
 
     result.assert_outcomes(passed=2)
+
+
+def test_in_a_container_each_server_is_what_came_when_it_was_started(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, two_gpus(more_for_the_candidate, numbers_from=2**22))
+    project.suite(*VRAM, engines=started(arm(**FAST)), measure={"rounds": 1})
+
+    result = project.run("--specgate", "--specgate-report=out.json", "suites")
+
+    result.assert_outcomes(passed=2)
+    memory = report(project)["memory"]
+    assert [memory[name]["max_process_vram"] for name in ("reference", "candidate")] == [400 * MIB, 600 * MIB]
+
+
+def test_a_server_in_a_container_may_be_kept_to_some_gpus(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, two_gpus(lambda _: {"GPU-a": 300}, numbers_from=2**22))
+    kept = {**arm(**FAST), "env": {"CUDA_VISIBLE_DEVICES": "GPU-b"}}
+    project.suite(VRAM[0], engines=started(kept), measure={"rounds": 1})
+
+    result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(errors=1)  # what came to the other GPU is somebody else's
 
 
 def test_without_nvml_vram_is_an_error_that_says_what_to_install(

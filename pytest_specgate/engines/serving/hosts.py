@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping
 
 from pytest_specgate.engines.serving import process
-from pytest_specgate.engines.serving.gpus import Board, look_once
+from pytest_specgate.engines.serving.footprint import arrived, visible
+from pytest_specgate.engines.serving.gpus import look_once
 from pytest_specgate.engines.serving.process import Launch, Server
 from pytest_specgate.engines.serving.ready import Probe
 from pytest_specgate.engines.serving.whose import Whose
@@ -23,7 +24,7 @@ class Hosts:
     def __init__(self, launches: Mapping[Arm, Launch], probes: Mapping[Arm, Probe], *, apart: bool = False) -> None:
         self._launches, self._probes, self._apart = launches, probes, apart
         self._up: dict[Arm, Server] = {}
-        self._before: dict[Arm, tuple[Board, ...]] = {}
+        self._arrived: dict[Arm, frozenset[int]] = {}
 
     def runs(self, arm: Arm) -> bool:
         """Whether this arm's server is ours to start."""
@@ -43,8 +44,11 @@ class Hosts:
         """Start this arm's server anew. Raises EngineError."""
         for other in tuple(self._up) if self._apart else (arm,):
             self._end(other)
-        self._before[arm] = look_once()
+        before = look_once()
         self._up[arm] = process.start(self._launches[arm], self._probes[arm])
+        # At once: what comes later is the other arm's, or somebody's.
+        env = {**os.environ, **self._launches[arm].env}
+        self._arrived[arm] = arrived(before, visible(look_once(), env))
 
     def check(self, arm: Arm, patience: float) -> None:
         """Raise EngineError with its last words if this arm's server has ended; see :meth:`Server.check`."""
@@ -55,8 +59,7 @@ class Hosts:
         """The processes of this arm's server, if it is ours and alive."""
         if not self.up(arm):
             return None
-        env = {**os.environ, **self._launches[arm].env}
-        return Whose(self._up[arm].keeper_pid, counts=False, sure=True, before=self._before[arm], env=env)
+        return Whose(self._up[arm].keeper_pid, counts=False, sure=True, arrived=self._arrived[arm])
 
     def command(self, arm: Arm) -> tuple[str, ...]:
         """What starts this arm's server, its files found; nothing if it is not ours."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import psutil
@@ -23,15 +23,14 @@ _NAME_IT = "name the server's process with 'pid', or remove the gate"
 class Whose:
     """A server on this machine: the processes below ``root``, and ``root`` itself where it ``counts``.
 
-    ``before`` are the GPUs from before it was started with the environment ``env``; None where we did not start it.
-    ``sure`` is whether all of these are the server, and not somebody between us.
+    ``sure`` is whether all of these are the server, and not somebody between us. ``arrived`` are NVML's numbers of what
+    came to the GPUs while it was started; None where we did not start it.
     """
 
     root: int
     counts: bool
     sure: bool
-    before: tuple[Board, ...] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    arrived: frozenset[int] | None = None
 
     def pids(self) -> tuple[int, ...]:
         """Its processes now."""
@@ -40,17 +39,16 @@ class Whose:
 
     def holds(self, boards: tuple[Board, ...]) -> Mapping[str, int] | Unseen:
         """Bytes that it holds on each of these GPUs, by UUID, or why that cannot be told."""
-        pids: frozenset[int] = frozenset(self.pids())
-        if not footprint.listed(pids, boards) and self.before is not None:
-            mine = footprint.visible(boards, self.env)
-            pids = footprint.arrived(self.before, mine)
+        pids = frozenset(self.pids())
+        if not footprint.listed(pids, boards) and self.arrived is not None:
+            pids = self.arrived
         if (found := footprint.vram(pids, boards)) is not None:
             return found
         if footprint.listed(pids, boards):
             hint = "run specgate as the server's user, on the host"
             return Unseen("NVML does not tell what its processes hold", hint)
         why = "none of its processes is on a GPU that NVML lists"
-        return Unseen(why, "use host_memory on a CPU" if self.before is not None else _NAME_IT)
+        return Unseen(why, "use host_memory on a CPU" if self.arrived is not None else _NAME_IT)
 
 
 def named(pid: int) -> Whose | Unseen:
