@@ -13,13 +13,14 @@ NOTABLE_HITS, LARGEST_HITS = 0.05, 0.20
 #: makes a cold request's beginning its own is longer.
 LAST_BLOCK = 16
 _BEGIN = {"as_is": "as they are", "cold": "each in its own way (cold)", "shared": "all alike (shared)"}
+NO_SERVER = Ruling(True, "no server was asked")
 
 
 def other_traffic(observed: Observed) -> Ruling:
     """Requests of others that the servers' own counters show, in all pairs so far."""
     told = [trace.told for pair in observed.pairs for trace in (pair.reference, pair.candidate) if trace.told]
     if not told:
-        return Ruling(True, "no server: nobody else can use the engine")
+        return NO_SERVER
     known = [one.foreign for one in told if one.foreign is not None]
     if not known:
         return Ruling(True, "cannot be told: the servers have no counters of requests")
@@ -34,7 +35,7 @@ def prefix_cache(observed: Observed) -> Ruling:
     """How much of the prompts each arm's server had cached already: what it need not compute is no speed of its own."""
     traces = _traces(observed)
     if not any(trace.told for trace in traces[Arm.REFERENCE]):
-        return Ruling(True, "no server: prompts are computed each time")
+        return NO_SERVER
     rates = [hit_rate(traces[arm]) for arm in Arm]
     known = [rate for rate in rates if rate is not None]
     if len(known) < len(rates):
@@ -49,9 +50,11 @@ def prefix_cache(observed: Observed) -> Ruling:
 
 def cold_prompts(observed: Observed) -> Ruling:
     """Whether requests that should meet an empty cache were answered from one all the same."""
+    traces = [trace for traces in _traces(observed).values() for trace in traces]
+    if not any(trace.told for trace in traces):
+        return NO_SERVER
     if observed.prefix != "cold":
         return Ruling(True, "no cold requests were asked for")
-    traces = [trace for traces in _traces(observed).values() for trace in traces]
     if any(trace.told is None or trace.told.cached is None for trace in traces):
         return Ruling(True, "cannot be told: a server does not tell which tokens of a prompt were cached")
     computed = [trace.prompt_tokens - (trace.told.cached or 0) for trace in traces if trace.told]
@@ -67,7 +70,7 @@ def preemptions(observed: Observed) -> Ruling:
     traces = _traces(observed)
     back = {arm: [one.told.preempted for one in traces[arm] if one.told is not None] for arm in Arm}
     if not back[Arm.CANDIDATE]:
-        return Ruling(True, "no server: nothing is put back")
+        return NO_SERVER
     known = {arm: [one for one in counts if one is not None] for arm, counts in back.items()}
     if not known[Arm.CANDIDATE]:
         return Ruling(True, "cannot be told: the servers have no counter of it")

@@ -95,7 +95,7 @@ def test_the_rule_adds_up_what_both_arms_saw() -> None:
 @pytest.mark.parametrize(
     ("told", "detail"),
     [
-        (None, "no server: nobody else can use the engine"),
+        (None, "no server was asked"),
         (Told(), "cannot be told: the servers have no counters of requests"),
         (Told(foreign=0), "no request of others beside 3 of ours"),
     ],

@@ -166,9 +166,14 @@ def memory(readings: Mapping[Arm, MemoryReading]) -> Markup:
             said.append(f"{part} {format_value(size, Unit.BYTES)}")
             parts.append(svg.bar((x, y + 3, scale(size) - scale.start, 18), class_, said[-1]))
             x += scale(size) - scale.start
-        whole = f"{kind} peak {format_value(peak, Unit.BYTES)}" if peak else "peak not measured"
+        whole = f"{kind} peak {format_value(peak, Unit.BYTES)}{_on(readings.get(arm))}" if peak else "peak not measured"
         told.append(f"{_ARMS[arm]}: {', '.join([whole, *said, *_missing_parts(readings.get(arm))])}")
     return svg.figure(title, "; ".join(told), height, [*parts, _key(height)], "; ".join(told))
+
+
+def _on(reading: MemoryReading | None) -> str:
+    """Over how many GPUs a server's memory is summed, where they are several."""
+    return f" on {len(reading.gpus)} GPUs" if reading is not None and len(reading.gpus) > 1 else ""
 
 
 def _key(height: float) -> Markup:
