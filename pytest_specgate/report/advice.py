@@ -190,7 +190,8 @@ def _limits(group: Group) -> Iterator[str]:
         return
     taken, prompts = first.view.measurement, len(first.view.samples.prompts)
     rounds = 1 + max((pair.round for pair in taken.pairs), default=0)
-    yield f"measured on {taken.place.slug}, {prompts} prompts, {rounds} rounds; intervals are 95 %, for these prompts"
+    sizes = f"{_many(prompts, 'prompt')}, {_many(rounds, 'round')}"
+    yield f"measured on {taken.place.slug}, {sizes}; intervals are 95 %, for these prompts"
     for one in group:
         if one.unsteady:
             yield f"at {one.concurrency} at once {one.unsteady}"
@@ -271,3 +272,7 @@ def on_scenario(name: str, group: Group, wanted: Wanted) -> Advice:
 
 def _at_once(number: int) -> str:
     return "1 request at once" if number == 1 else f"{number} requests at once"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

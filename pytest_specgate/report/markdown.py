@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Check, Measurement, Outcome, Verdict
 from pytest_specgate.report import contexts, loads
 from pytest_specgate.report.advised import Advice, Checked
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.escape import one_line
 from pytest_specgate.report.loads import Load
-from pytest_specgate.report.numbers import UNMEASURED, arms, text
+from pytest_specgate.report.numbers import arms, ratio_text, text
 from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
 from pytest_specgate.report.phrases import (
     advised,
@@ -269,8 +268,7 @@ def _arms_rows(view: CaseView) -> Iterator[str]:
     if view.samples is None or view.measurement is None:
         return
     for row in arms(view.samples, dict(view.measurement.memory)):
-        ratio = UNMEASURED if row.ratio is None else text(row.ratio, Unit.RATIO)
-        cells = [text(row.reference, row.unit), text(row.candidate, row.unit), ratio]
+        cells = [text(row.reference, row.unit), text(row.candidate, row.unit), ratio_text(row)]
         yield f"| {code(f'{view.engine}::{view.name}')} | {row.label} | {' | '.join(map(said, cells))} |"
 
 

@@ -38,7 +38,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class ArmsRow:
-    """One quantity of both arms, and candidate ÷ reference over the same prompts."""
+    """One quantity of both arms, and candidate ÷ reference: of times and rates the mean over pairs of one prompt."""
 
     label: str
     unit: Unit
@@ -56,6 +56,12 @@ def text(found: Estimate | None, unit: Unit) -> str:
         return value
     low, high = ("?" if end is None else format_value(end, unit) for end in (found.low, found.high))
     return f"{value} [{low}, {high}]"
+
+
+def ratio_text(row: ArmsRow) -> str:
+    """The ratio; ``-`` where both arms were measured and none can be formed, as of two zeros."""
+    both = row.reference is not None and row.candidate is not None
+    return "-" if both and row.ratio is None else text(row.ratio, Unit.RATIO)
 
 
 def ends(found: Estimate) -> list[float]:

@@ -216,7 +216,10 @@ def conditional(samples: Samples) -> Estimate | None:
     if not trials:
         return None
     kept = [c for c in clusters.values() if c[1]]
-    return estimate(pooled_rate([c[0] for c in kept], [c[1] for c in kept], TAIL, TAIL), hits / trials)
+    found = estimate(pooled_rate([c[0] for c in kept], [c[1] for c in kept], TAIL, TAIL), hits / trials)
+    if found is None or found.low is None or found.high is None:
+        return found
+    return Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0))  # few conversations: wider than a share is
 
 
 def _counts(samples: Samples) -> list[Counts]:

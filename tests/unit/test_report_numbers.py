@@ -25,7 +25,7 @@ from pytest_specgate.records import (
 )  # fmt: skip
 from pytest_specgate.report import numbers, positions
 from pytest_specgate.report.document import new_report
-from pytest_specgate.report.numbers import Estimate, text
+from pytest_specgate.report.numbers import ArmsRow, Estimate, ratio_text, text
 from pytest_specgate.report.outline import WORST_FIRST, alike, outline, worst_first
 
 PLACE = Place("cpu", 1, "float32")
@@ -99,6 +99,14 @@ def taken(*rounds: Round, greedy: bool = True) -> Measurement:
         arms = [Trace("p", arm, ids, "", 4, 0, (Chunk(1, len(ids)),), "length", rounds) for arm in Arm]
         pairs.append(Pair("p", "p", number, "AB", *arms))
     return Measurement("e::c", "scripted", PLACE, {}, {}, tuple(pairs), greedy=greedy)
+
+
+def test_two_zeros_have_no_ratio_and_are_measured_all_the_same() -> None:
+    none = ArmsRow("waiting", Unit.REQUESTS, Estimate(0), Estimate(0), None)
+
+    assert ratio_text(none) == "-"
+    assert ratio_text(replace(none, candidate=None)) == "not measured"
+    assert ratio_text(replace(none, ratio=Estimate(1.5))) == "1.500x"
 
 
 def test_acceptance_by_draft_position_leaves_out_the_cut_round() -> None:

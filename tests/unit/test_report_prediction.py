@@ -35,6 +35,16 @@ def samples(accepted: int, tested: int, tpot: float = 0.02, prompts: int = 6) ->
     return Samples("e::c", True, tuple(PromptSamples(f"p{n}", f"p{n}", series, counts) for n in range(prompts)))
 
 
+def test_a_share_of_drafts_stays_between_none_and_all_however_few_conversations() -> None:
+    few = samples(20, 25, prompts=2)
+    high, low = (replace(p, counts=(Counts(10, 10, 40, 25, n),)) for p, n in zip(few.prompts, (25, 1)))
+
+    found = prediction.conditional(replace(few, prompts=(high, low)))
+
+    assert found is not None
+    assert (found.value, found.low, found.high) == (0.52, 0.0, 1.0)
+
+
 def test_a_round_yields_what_is_accepted_and_one() -> None:
     assert per_round(samples(20, 25)) == prediction.PerRound(emitted=3.0, drafted=4.0, drafting=1.0)
     assert per_round(replace(samples(0, 0), prompts=())) is None

@@ -90,7 +90,7 @@ def _arms(view: CaseView) -> Markup:
     memory = dict(view.measurement.memory) if view.measurement else {}
     rows = (
         [
-            (row.label, text(row.reference, row.unit), text(row.candidate, row.unit), text(row.ratio, Unit.RATIO))
+            (row.label, text(row.reference, row.unit), text(row.candidate, row.unit), numbers.ratio_text(row))
             for row in numbers.arms(view.samples, memory)
         ]
         if view.samples

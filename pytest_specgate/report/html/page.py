@@ -32,6 +32,7 @@ _LEGEND = (
     ("intervals elsewhere", "95 %, on these prompts; requests that ran at the same time count as one"),
     ("dashed line", "break-even: no faster and no slower than without speculation"),
     ("dotted line", "the gate's own limit"),
+    ("candidate ÷ reference", "of times and rates, the mean over pairs of one prompt; medians may differ otherwise"),
     ("quantile strips", "thin from 5 to 95 %, thick for the middle half, a dot for the median, a tick for 99 %"),
     ("not measured", "the engine or the run does not tell it; never zero, and never a pass"),
 )

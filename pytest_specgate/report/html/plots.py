@@ -77,7 +77,8 @@ def rounds_and_looks(samples: Samples, verdicts: Sequence[Verdict]) -> Markup:
         parts.append(svg.text(across(number + 1), height - 17, str(number + 1)) if len(found) <= 16 else EMPTY)
     scatter = within(p.series["speedup"] for p in samples.prompts if p.series.get("speedup"))
     noise = "one round tells no noise" if scatter is None else f"one pair scatters by ±{scatter:.1%}"
-    said = f"{len(found)} rounds from {_times(min(found))} to {_times(max(found))}; {noise}."
+    span = "one round of" if len(found) == 1 else f"{len(found)} rounds from {_times(min(found))} to"
+    said = f"{span} {_times(max(found))}; {noise}."
     note = f"{said} Beside them, the gate's interval at each look." if ends else said
     return svg.figure(title, said, height, parts, note)
 

@@ -40,7 +40,8 @@ def _recognises(probe: Probe) -> bool:
 
 
 def _version(probe: Probe) -> str:
-    return str(probe.object("/props").get("build_info", ""))
+    build = str(probe.object("/props").get("build_info", ""))
+    return "" if build == "b0-unknown" else build  # built outside its repository, it does not know
 
 
 def _tally(page: str) -> Tally:
