@@ -6,6 +6,8 @@ Each reports in a process or an engine of its own and in its own words; what the
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,6 +48,8 @@ class Told:
 
 
 Reporter = Callable[[Load], Told]
+#: How a client of another project fails, or its report is not as expected.
+FAILED = (OSError, RuntimeError, LookupError, ValueError, subprocess.TimeoutExpired)
 
 
 def specgate(dialect: str, load: Load) -> Told:
@@ -83,29 +87,20 @@ def written(load: Load) -> Told:
 
 def compare(load: Load, reporters: Mapping[str, Reporter]) -> Iterator[Row]:
     """Each in turn on the same script: what it reports beside what was written to it."""
-    yield (
-        "client",
-        "output tokens (truth)",
-        "ms to the first token (truth)",
-        "error",
-        "ms a later token (truth)",
-        "error",
-    )
+    yield "client", "output tokens (truth)", "TTFT in ms (truth)", "error", "ms a later token (truth)", "error"
     for name, reporter in reporters.items():
-        told, truth = ask(load, reporter)
-        count = f"{told.tokens:.1f} ({truth.tokens:.1f})"
-        yield name, count, *_time(told.ttft, truth.ttft), *_time(told.later, truth.later)
+        yield name, *_compared(load, reporter)
 
 
 def full(load: Load, reporters: Mapping[str, Reporter], rounds: int) -> Iterator[Row]:
     """Chunks a second by the server's own clock, from the first request to the last chunk, whoever asks."""
     yield "client", "chunks/s by the server's clock, each round"
-    rates: dict[str, list[float]] = {name: [] for name in reporters}
+    rates: dict[str, list[str]] = {name: [] for name in reporters}
     for number in range(rounds):
         for name in reporters if number % 2 else reversed(reporters):
-            rates[name].append(ask(load, reporters[name])[1].rate)
+            rates[name].append(_rate(load, reporters[name]))
     for name, found in rates.items():
-        yield name, ", ".join(f"{rate:,.0f}" for rate in found)
+        yield name, ", ".join(found)
 
 
 def ask(load: Load, reporter: Reporter) -> tuple[Told, Told]:
@@ -113,6 +108,28 @@ def ask(load: Load, reporter: Reporter) -> tuple[Told, Told]:
     post(load.url + "/script", script_of(load.script))
     told = reporter(load)
     return told, written(load)
+
+
+def _compared(load: Load, reporter: Reporter) -> Row:
+    try:
+        told, truth = ask(load, reporter)
+    except FAILED as error:
+        return (_why(error), *("-",) * 4)
+    count = f"{told.tokens:.1f} ({truth.tokens:.1f})"
+    return count, *_time(told.ttft, truth.ttft), *_time(told.later, truth.later)
+
+
+def _rate(load: Load, reporter: Reporter) -> str:
+    try:
+        return f"{ask(load, reporter)[1].rate:,.0f}"
+    except FAILED as error:
+        return _why(error)
+
+
+def _why(error: Exception) -> str:
+    """Said in the cell: one client that fails is no reason to lose what the others did."""
+    words = re.sub(r"/[^\s']*/", "", " ".join(str(error).split()))  # no page names a folder of the machine that made it
+    return f"failed ({type(error).__name__}: {words[:80]})"
 
 
 def _time(told: float, truth: float) -> tuple[str, str]:
