@@ -97,9 +97,13 @@ class _Answers:
         if trace is None:
             if reply.crashed:
                 yield f"crashed ({reply.refusal})"
+            elif probe.after:
+                yield f"{probe.looks_for} ({reply.refusal})"
             elif not probe.may_refuse:
                 yield f"refused ({reply.refusal})"
             return
+        if 0 < probe.within < trace.seconds:
+            yield f"answered after {trace.seconds:.0f} s: {probe.looks_for}"
         if problems := (*trace_problems(trace), *accounting_problems(trace)):
             yield problems[0]
             return
@@ -145,7 +149,7 @@ class _Answers:
             return ""
         if reply.trace.token_ids and common in (len(own), len(ids)):
             return f"{len(own)} tokens instead of {len(ids)}: {than}"
-        if self._legitimate(reply) or not self._decides(self._probes[reply.probe]):
+        if self._legitimate(reply) or not self._decides(self._probes[reply.probe], reply.arm):
             return ""
         return f"another token from output token {common + 1} on: {than}"
 
@@ -183,8 +187,12 @@ class _Answers:
         above = sum(regret > noise for regret in reply.regrets)
         return above <= 1 and max(reply.regrets, default=0.0) <= 2 * noise
 
-    def _decides(self, probe: Probe) -> bool:
+    def _decides(self, probe: Probe, arm: Arm) -> bool:
         """Whether unequal texts mean anything: rounding may turn a draw, or a choice that nothing scored."""
+        if probe.settled:
+            one, other = (self._replies.get((name, arm)) for name in (probe.same_as, probe.settled))
+            if one and other and one.trace and other.trace and _said(one.trace) == _said(other.trace):
+                return True
         if self._measure.fine:
             return True
         return probe.request.sampling.greedy and self._measure.noise is not None

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from pytest_specgate.engines.base import ChanceScorer, Engine, Scorer, Tokenized
+from pytest_specgate.engines.base import ChanceScorer, Engine, FromOutside, Scorer, Tokenized
 from pytest_specgate.errors import OutOfMemory, SpecgateError, Unsupported
 from pytest_specgate.identities import trace_problems
+from pytest_specgate.logits import Control
 from pytest_specgate.measure.fitting import log_chances
-from pytest_specgate.measure.outside import outsider
+from pytest_specgate.measure.outside import known, outsider, scorable
 from pytest_specgate.measure.probes import Ground, Said, first, not_asked, then
 from pytest_specgate.measure.probes.ground import COMPANY, TEXT
 from pytest_specgate.measure.run import unmeasured
@@ -46,19 +47,38 @@ def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> M
     ground = _ground(engine)
     asking = _Asking(engine, case.id, progress)
     asking.ask(_allowed(engine, first(ground), asking))
-    asking.ask(_allowed(engine, then(ground, _said(engine, asking)), asking))
+    if ground.served and not asking.probes:  # a protocol without a word for it
+        ground = replace(ground, past_end=False)
+        asking.ask(_allowed(engine, first(ground), asking))
+    if not asking.gone:
+        asking.ask(_allowed(engine, then(ground, _said(engine, ground, asking)), asking))
     blank = unmeasured(engine, case)
     measured = replace(blank, pairs=tuple(_pairs(asking)))
-    replies, control = asking.replies, None
-    if isinstance(engine, Scorer) and Capability.LOGITS in engine.capabilities and measured.pairs:
-        progress(f"{case.id}: scoring the answers")
-        replies = _with_logs(engine, case.engine, asking, _scored(engine, case.engine, asking))
-        control = control_for(engine, case, _plain(asking), measured, progress)
+    replies, control = _judgeable(engine, case, asking, measured)
     left_out = (*not_asked(ground), *dict.fromkeys(asking.left_out))
     seconds = time.monotonic() - started
     sweep = Sweep(tuple(asking.probes), tuple(replies), control, left_out, seconds)
     # No pairs: requests at the edge say nothing of speed or acceptance, and nobody shall average over them.
     return replace(blank, sweep=sweep, seconds=seconds)
+
+
+def _judgeable(
+    engine: Engine, case: Case, asking: _Asking, measured: Measurement
+) -> tuple[list[Reply], Control | None]:
+    """The replies with what the target says of them, and its control. Raises EngineError, OutOfMemory."""
+    if Capability.LOGITS not in engine.capabilities or not isinstance(engine, Scorer) or not measured.pairs:
+        return asking.replies, None
+    asking.progress(f"{case.id}: scoring the answers")
+    asking.replies = _identified(engine, asking)
+    try:
+        replies = _with_logs(engine, case.engine, asking, _scored(engine, case.engine, asking))
+        return replies, control_for(engine, case, _plain(asking), measured, asking.progress)
+    except SpecgateError as error:
+        if outsider(engine) is None:
+            raise
+        # Another engine's trouble, or a page that a server has not after all: requests are judged by the answers alone.
+        asking.left_out.append(f"what the target thinks of the answers: {str(error).partition(' — ')[0]}")
+        return asking.replies, None
 
 
 def decided(request: Request) -> bool:
@@ -77,6 +97,7 @@ class _Asking:
     probes: list[Probe] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    gone: bool = False
 
     def ask(self, probes: Sequence[Probe]) -> None:
         """Ask both arms, those of one company in one call."""
@@ -87,6 +108,19 @@ class _Asking:
             if all(replies):
                 self.probes += together
                 self.replies += [reply for arm in replies for reply in arm]
+            if together[0].after and not all(reply.trace for arm in replies for reply in arm) and not self._mended():
+                self.left_out.append(f"what comes after {together[0].after}: the server does not answer any more")
+                self.gone = True
+                return
+
+    def _mended(self) -> bool:
+        """Whether both arms answer, servers that were started here being started anew."""
+        try:
+            self.engine.check(1, greedy=True)
+            small = self.probes[0].request
+            return all(self.engine.generate([small], arm) for arm in Arm)
+        except SpecgateError:
+            return False
 
     def _one_call(self, probes: Sequence[Probe], arm: Arm) -> list[Reply]:
         try:
@@ -127,14 +161,20 @@ def _requests(probes: Sequence[Probe]) -> Iterator[Request]:
 
 def _ground(engine: Engine) -> Ground:
     bounds, words = None, tuple[int, ...]()
+    served = isinstance(engine, FromOutside)
     if Capability.TOKENS in engine.capabilities and isinstance(engine, Tokenized):
-        bounds = engine.bounds()
-        words = _words(engine, bounds)
+        try:
+            bounds = engine.bounds()
+            words = _words(engine, bounds)
+        except SpecgateError:  # a server whose tokenizer cannot be asked after all
+            if not served:
+                raise
+            bounds = None
     facts = engine.subject()
     said = facts.get("k", "")
     k = bounds.draft_tokens if bounds else int(said) if said.isdigit() else 4
     longest = LONGEST_ON_GPU if facts.get("device", "").startswith("cuda") else LONGEST
-    return Ground(engine.capabilities, k or 4, longest, bounds, words)
+    return Ground(engine.capabilities, k or 4, longest, bounds, words, served)
 
 
 def _words(engine: Tokenized, bounds: Bounds) -> tuple[int, ...]:
@@ -170,9 +210,9 @@ def _refusal(engine: Engine, size: int, *, greedy: bool) -> str:
     return ""
 
 
-def _said(engine: Engine, asking: _Asking) -> Said:
+def _said(engine: Engine, ground: Ground, asking: _Asking) -> Said:
     reference, candidate = (asking.traces(arm) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
-    if isinstance(engine, Tokenized) and Capability.TOKENS in engine.capabilities:
+    if isinstance(engine, Tokenized) and ground.bounds is not None:
         return Said(reference, candidate, engine.decode, engine.encode)
     return Said(reference, candidate)
 
@@ -188,21 +228,31 @@ def _pairs(asking: _Asking) -> Iterator[Pair]:
 
 def _plain(asking: _Asking) -> list[Asked]:
     """Greedy answers to requests without parameters: what the target's noise is measured on."""
-    traces = asking.traces(Arm.REFERENCE)
-    areas = {"plain", "length"}
-    return [(p.request, traces[p.name].token_ids) for p in asking.probes if p.area in areas and p.name in traces]
+    traces, areas = asking.traces(Arm.REFERENCE), {"plain", "length"}
+    known_of = [(p.request, traces[p.name].token_ids) for p in asking.probes if p.area in areas and p.name in traces]
+    return [asked for asked in known_of if asked[1]]
 
 
-def _scored(engine: Scorer, name: str, asking: _Asking) -> list[Reply]:
+def _identified(engine: Engine, asking: _Asking) -> list[Reply]:
+    """Replies with token ids where a server told texts alone, as far as they can be known."""
+    requests = {probe.name: probe.request for probe in asking.probes}
+    return [
+        reply if reply.trace is None else replace(reply, trace=known(engine, requests[reply.probe], reply.trace))
+        for reply in asking.replies
+    ]
+
+
+def _scored(engine: Engine, name: str, asking: _Asking) -> list[Reply]:
     """Replies with the target's regrets, where the request leaves one choice alone."""
     by_name = {probe.name: probe for probe in asking.probes}
     chosen = [
         number
         for number, reply in enumerate(asking.replies)
-        if reply.trace is not None and reply.trace.token_ids and decided(by_name[reply.probe].request)
+        if _ids(reply) and decided(by_name[reply.probe].request) and scorable(engine, by_name[reply.probe].request)
     ]
     asked = {number: (by_name[asking.replies[number].probe].request, _ids(asking.replies[number])) for number in chosen}
     distinct = list(dict.fromkeys(asked.values()))
+    assert isinstance(engine, Scorer)  # noqa: S101 - asked of those alone
     regrets = dict(zip(distinct, (scores.regrets for scores in scores_of(engine, name, distinct))))
     return [
         replace(reply, regrets=regrets[asked[number]]) if number in asked else reply

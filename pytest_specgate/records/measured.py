@@ -32,7 +32,8 @@ class Probe:
     tells them; ``same_as`` names the probe whose answer this one repeats, ``unlike`` those of which at least one must
     differ. Tokens of ``never`` may not stand among the first ``until``; ``always`` is every token. Probes of one
     ``company`` run in one call. A request for n answers has n probes in a row, one for each. ``may_refuse`` is what an
-    engine may decline instead of answering.
+    engine may decline instead of answering. ``after`` names the probe that this one shows to be survived, answered
+    ``within`` so many seconds; where ``settled`` repeated ``same_as`` letter by letter, this one has to as well.
     """
 
     name: str
@@ -47,6 +48,9 @@ class Probe:
     always: int | None = None
     company: str = ""
     may_refuse: bool = False
+    after: str = ""
+    within: float = 0.0
+    settled: str = ""
 
 
 @dataclass(frozen=True, slots=True)

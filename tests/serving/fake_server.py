@@ -16,7 +16,7 @@ from itertools import takewhile
 from types import TracebackType
 from typing import Any
 
-from tests.serving.script import Piece, Reply, Script, endless, reply, words_of
+from tests.serving.script import Piece, Reply, Script, endless, prompt_ids, reply, words_of
 
 Page = tuple[int, str, str]
 
@@ -178,12 +178,20 @@ class FakeServer:
         if path in self.posts and not body.get("stream"):
             return await _send(writer, (200, "application/json", json.dumps(self.posts[path](body))))
         self.requests.append(body)
+        script = self.script
+        if script.window and not 0 < len(prompt_ids(script, body)) <= script.window - int(body["max_tokens"]):
+            said = json.dumps({"error": {"message": f"the window is {script.window} tokens"}})
+            return await _send(writer, (400, "application/json", said))
         self.headers.append(headers)
         return await self._answer(writer, self.requests[-1])
 
+    def _model(self) -> dict[str, Any]:
+        room = {"max_model_len": self.script.window} if self.script.window else {}
+        return {"id": "smol", "object": "model", "owned_by": self._owner, **room}
+
     def _page(self, path: str) -> Page:
         script = self.script
-        models = {"object": "list", "data": [{"id": "smol", "object": "model", "owned_by": self._owner}]}
+        models = {"object": "list", "data": [self._model()]}
         own: dict[str, Page] = {"/v1/models": (200, "application/json", json.dumps(models))}
         if self._owner == "vllm":
             own["/version"] = (200, "application/json", json.dumps({"version": script.version}))

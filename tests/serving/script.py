@@ -7,7 +7,6 @@ says; under speculation a chunk of n tokens is a round that kept n − 1 of ``k`
 from __future__ import annotations
 
 import json
-import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ class Script:
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
     ``several`` answers, it gives one.
 
+    One that ``honours`` requests does all that they ask, and refuses prompts and budgets beyond its ``window``.
     ``drawn`` is whether tokens are drawn where a request has a temperature: from the ``target``, from the ``draft``, or
     ``unfiltered`` (see :mod:`tests.serving.target`). ``template`` is how many tokens the chat template makes of a
     prompt; the server counts ``misread`` more of them.
@@ -74,6 +74,8 @@ class Script:
     extra: Mapping[str, Any] = field(default_factory=dict)
     wrong_every: int = 0
     drawn: str = ""
+    honours: bool = False
+    window: int = 0
     template: int = 7
     misread: int = 0
 
@@ -178,23 +180,26 @@ def endless(script: Script) -> Iterator[Piece]:
 
 def prompt_ids(script: Script, body: Mapping[str, Any]) -> tuple[int, ...]:
     """The prompt as the server reads it: ids as they come, a text by its sum."""
-    prompt = body.get("prompt") or body["messages"][-1]["content"]
+    prompt = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
     if isinstance(prompt, list):
         return tuple(prompt)
     # Their sum leaves the text's own number when it is divided by the number of words.
     size = len(script.words)
-    return (1, 101 + zlib.crc32(prompt.encode()) % size, *(3,) * 5, *(size,) * (script.template - 7))
+    return (1, 101 + zlib.crc32(prompt.encode()) % size, *(3,) * 5, *(2 * size,) * (script.template - 7))
 
 
 def _said(script: Script, body: Mapping[str, Any]) -> tuple[list[tuple[int, str]], str]:
     """Tokens as (id, text), the end of text being the last unless the budget cuts it, and the finish reason."""
     budget, size = int(body["max_tokens"]), len(script.words)
     prompt = prompt_ids(script, body)
-    if script.drawn and body.get("temperature"):
-        ids = _drawn(script, prompt, body)
+    if script.honours or (script.drawn and body.get("temperature")):
+        from tests.serving.target import written
+
+        ids = written(script, prompt, body)
     else:
         sure = not body.get("temperature") or body.get("top_p", 1.0) < 0.5
-        start = (sum(prompt) + (0 if sure else body.get("choice", 0))) % size
+        start = sum(prompt) if prompt[-1] not in range(FIRST, FIRST + size) else prompt[-1] - FIRST + 1
+        start = (start + (0 if sure else body.get("choice", 0))) % size
         ids = [FIRST + (start + i) % size for i in range(script.tokens - 1)]
         if script.wrong_every:
             last = script.wrong_every - 1
@@ -202,15 +207,6 @@ def _said(script: Script, body: Mapping[str, Any]) -> tuple[list[tuple[int, str]
         ids.append(EOS)
     said = [(token, "" if token == EOS else f" {script.words[token - FIRST]}") for token in ids]
     return said[:budget], "stop" if len(said) <= budget else "length"
-
-
-def _drawn(script: Script, prompt: Sequence[int], body: Mapping[str, Any]) -> list[int]:
-    from tests.serving.target import draw
-
-    source, ids = random.Random(f"{body.get('seed')}:{prompt}"), list[int]()
-    while len(ids) < script.tokens and EOS not in ids:
-        ids.append(draw(script, prompt, ids, body, source))
-    return ids
 
 
 def _sizes(script: Script, total: int) -> Iterator[int]:

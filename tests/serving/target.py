@@ -12,17 +12,19 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.serving.script import EOS, FIRST, Script, prompt_ids
+from tests.serving.script import EOS, FIRST, WORDS, Script, prompt_ids
 
 Ids = Sequence[int]
 
 
 def scores(script: Script, prompt: Ids, text: Ids) -> dict[int, float]:
     """Log-probabilities of all words and of the end after a prompt and the beginning of its answer."""
-    size = len(script.words)
-    before = text[-1] - FIRST if text and text[-1] != EOS else sum(prompt) - 1
-    best = EOS if len(text) == script.tokens - 1 else FIRST + (before + 1) % size
-    number = zlib.crc32(repr((list(prompt), list(text))).encode())
+    size, ids = len(script.words), [*prompt, *text]
+    before = ids[-1] - FIRST if ids[-1] in range(FIRST, FIRST + size) else sum(ids) - 1
+    # What the server's own template made begins with 1, so that it is known where the text begins.
+    ended = ids[0] == 1 and len(ids) == script.template + script.tokens - 1
+    best = EOS if ended else FIRST + (before + 1) % size
+    number = zlib.crc32(repr(ids).encode())
     margin = 0.05 + (number % 97) / 12
     raw = {FIRST + n: -margin - ((n * 7 + number) % 11) / 2 for n in range(size)} | {EOS: -margin - 9.0}
     raw[best] = 0.0
@@ -36,13 +38,47 @@ def choice(script: Script, prompt: Ids, text: Ids) -> int:
     return max(found, key=lambda token: (found[token], -token))
 
 
-def draw(script: Script, prompt: Ids, text: Ids, body: Mapping[str, Any], source: random.Random) -> int:
-    """A token as the request asks for it, or as a faulty server does."""
-    found = scores(script, prompt, text)
-    temperature = float(body.get("temperature", 1))
+def written(script: Script, prompt: Ids, body: Mapping[str, Any]) -> list[int]:
+    """The answer's ids, as the request asks for them: drawn, or greedy where it has no temperature."""
+    # As servers do: without a seed each answer is another one.
+    source = random.Random(f"{body['seed']}:{body.get('choice', 0)}:{list(prompt)}") if "seed" in body else random.Random()
+    ids, ends = list[int](), {*body.get("stop_token_ids", ())} | (set() if body.get("ignore_eos") else {EOS})
+    for _ in range(int(body["max_tokens"])):
+        found = _shaped(scores(script, prompt, ids), prompt, ids, body, ends)
+        ids.append(_one(script, found, body, source))
+        text = "".join(f" {script.words[token - FIRST]}" for token in ids if token != EOS)
+        if ids[-1] in ends or any(stop in text for stop in body.get("stop", ())):
+            break
+    return ids
+
+
+def _shaped(
+    found: dict[int, float], prompt: Ids, ids: Ids, body: Mapping[str, Any], ends: set[int]
+) -> dict[int, float]:
+    """Scores after biases, penalties and bans."""
+    shaped = {token: score + float(body.get("logit_bias", {}).get(str(token), 0)) for token, score in found.items()}
+    penalty = float(body.get("repetition_penalty") or 1)
+    for token in {*prompt, *ids} & shaped.keys():
+        shaped[token] = shaped[token] * penalty if shaped[token] < 0 else shaped[token] / penalty
+    present, often = (float(body.get(f"{name}_penalty", 0)) for name in ("presence", "frequency"))
+    for token in set(ids) & shaped.keys():
+        shaped[token] -= present + ids.count(token) * often
+    banned = [FIRST + WORDS.index(word) for word in body.get("bad_words", ()) if word in WORDS]
+    early = ends if len(ids) < int(body.get("min_tokens", 0)) else set()
+    return {token: score for token, score in shaped.items() if token not in early and token not in banned}
+
+
+def _one(script: Script, found: dict[int, float], body: Mapping[str, Any], source: random.Random) -> int:
+    """A token of these scores, as the request wants it drawn, or as a faulty server does."""
+    temperature, best = float(body.get("temperature", 1)), max(found.values())
+    if not temperature:
+        return max(found, key=lambda token: (found[token], -token))
     if script.drawn == "draft":  # its own, flatter idea of the text
         temperature *= 3
-    odds = {token: math.exp(score / temperature) for token, score in found.items()}
+    odds = {token: math.exp((score - best) / temperature) for token, score in found.items()}
+    top_k, min_p = int(body.get("top_k", 0)), float(body.get("min_p", 0))
+    kept = sorted(odds, key=lambda token: -odds[token])[: top_k if top_k > 0 else None]
+    odds = {token: odds[token] for token in kept if odds[token] >= min_p}
     if script.drawn != "unfiltered":
         odds = _nucleus(odds, float(body.get("top_p", 1)))
     tokens = sorted(odds)
@@ -67,7 +103,9 @@ def pages(script: Script) -> Mapping[str, Any]:
         if "messages" in body:
             ids = list(prompt_ids(script, body))
         else:
-            ids = [FIRST + words.index(word) if word in words else 100 + len(word) for word in body["prompt"].split()]
+            # Of words that it does not know it takes the one at their length.
+            said = body["prompt"].split()
+            ids = [FIRST + (words.index(word) if word in words else len(word) % len(words)) for word in said]
         return {"tokens": list(ids), "count": len(ids), "max_model_len": 512}
 
     def detokenize(body: Mapping[str, Any]) -> Any:
@@ -81,10 +119,9 @@ def pages(script: Script) -> Mapping[str, Any]:
 
 
 def _prompt_logprobs(script: Script, ids: list[int], top: int) -> Any:
-    head = script.template  # the prompt proper, as the server's own template makes it
     told: list[Any] = [None]
     for at in range(1, len(ids)):
-        found = scores(script, ids[:head], ids[head:at]) if at >= head else {ids[at]: -1.0, 0: -2.0}
+        found = scores(script, ids[:at], ())
         ranked = sorted(found, key=lambda token: -found[token])
         kept = dict.fromkeys((ids[at], *ranked[:top]))
         told.append({str(token): {"logprob": found.get(token, -9999.0), "rank": 1} for token in kept})

@@ -70,7 +70,7 @@ def scores(told: Sequence[Told]) -> Scores:
 def chances(told: Sequence[Told], sampling: Sampling) -> Chances:
     """The chances of drawn tokens under temperature and filters. Raises Failure where too little is told.
 
-    Tokens beyond the list are one lump: whichever of them was drawn, the lump's chance stands for it.
+    A token beyond the list has the chance that it was told, in the middle of all that were not.
     """
     rows = [_row(one, sampling, at) for at, one in enumerate(told)]
     outside = tuple(at for at, row in enumerate(rows) if row is None)
@@ -86,6 +86,7 @@ def _row(one: Told, sampling: Sampling, at: int) -> tuple[float, float, float] |
     if sampling.top_k > len(weights):
         raise _too_little(at)
     rest = 0.0 if sampling.top_k else _rest(one, temperature, sum(weights), at)
+    whole = math.fsum(weights) + rest
     odds, rest = _normal(weights[: sampling.top_k or None], rest)
     if sampling.top_p < 1:
         odds, rest = _normal(_nucleus(odds, sampling.top_p, at), 0.0)
@@ -97,7 +98,8 @@ def _row(one: Told, sampling: Sampling, at: int) -> tuple[float, float, float] |
     if one.token in ids:
         place = ids.index(one.token)
         return odds[place], min(sum(odds[:place]), 1.0 - odds[place]), odds[0]
-    return (rest, 1.0 - rest, odds[0]) if rest else None
+    own = min(math.exp((one.own - best) / temperature) / whole, rest)
+    return (own, 1.0 - rest + (rest - own) / 2, odds[0]) if rest else None
 
 
 def _rest(one: Told, temperature: float, told: float, at: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_specgate.measure.probes import answers, company, draws, edges, ends, leaving, shapes
+from pytest_specgate.measure.probes import answers, company, draws, edges, ends, lasting, leaving, shapes
 from pytest_specgate.measure.probes.ground import PLAIN, Ground, Said
 from pytest_specgate.records import Capability, Probe
 
@@ -20,8 +20,8 @@ def first(ground: Ground) -> list[Probe]:
     """Requests that need nothing but the engine's bounds; the plain ones come first."""
     return [
         *(Probe(name, "plain", "another text than the target's", ground.request(n)) for n, name in enumerate(PLAIN)),
-        *edges.lengths(ground),
-        *edges.windows(ground),
+        *lasting.canary(ground),
+        *lasting.with_liveness(ground, [*edges.lengths(ground), *edges.windows(ground)]),
         *draws.seeds(ground),
     ]
 

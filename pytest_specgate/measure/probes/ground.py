@@ -34,7 +34,8 @@ class Ground:
     """What requests are made from.
 
     ``words`` are ids of ordinary text, empty for an engine that takes no ids; ``k`` is the draft length; no prompt is
-    longer than ``longest`` tokens.
+    longer than ``longest`` tokens. ``served`` is whether the decoder is a server's, and ``past_end`` whether answers
+    can be asked to go on past the end of text, so that their length is known.
     """
 
     capabilities: frozenset[Capability]
@@ -42,6 +43,8 @@ class Ground:
     longest: int
     bounds: Bounds | None = None
     words: tuple[int, ...] = ()
+    served: bool = False
+    past_end: bool = True
 
     @property
     def budget(self) -> int:
@@ -57,7 +60,7 @@ class Ground:
         else:
             sentences = TEXT.split(". ")
             messages = (Message("user", f"Go on: {sentences[number % len(sentences)]}"),)
-        asked = Request(name, messages, self._room(length), Sampling(), ignore_eos=True, token_ids=ids)
+        asked = Request(name, messages, self._room(length), Sampling(), ignore_eos=self.past_end, token_ids=ids)
         return replace(asked, **settings)  # type: ignore[arg-type]  # fields of a request, named by the callers below
 
     def _room(self, length: int) -> int:

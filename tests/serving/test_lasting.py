@@ -1,0 +1,105 @@
+"""Requests at the edge over HTTP: honoured by servers that live on, and by the same ones after a long prompt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+from tests.plugin.conftest import Project, project
+from tests.serving.fake_server import FakeServer
+from tests.serving.script import Script
+from tests.serving.test_end_to_end import served
+from tests.serving.test_scoring import scoring
+from tests.serving.test_started import STARTED
+
+__all__ = ["project"]
+HONOURS = Script(tokens=400, honours=True, window=128)
+FAST = replace(HONOURS, pattern=(1, 3, 2), k=4)
+GATE = {"metric": "request_honouring", "limit": "==100%"}
+
+
+def swept(project: Project, plain: FakeServer, fast: FakeServer, **server: Any) -> dict[str, Any]:
+    """The verdict on requests at the edge to these two."""
+    project.suite(GATE, engines=served(plain.url, fast.url, **server))
+    project.run("--specgate", "--specgate-report=out.json", "suites")
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    return report["verdicts"][0]
+
+
+def test_servers_that_do_what_is_asked_pass(project: Project) -> None:
+    with scoring(HONOURS) as plain, scoring(FAST) as fast:
+        verdict = swept(project, plain, fast)
+
+    assert verdict["outcome"] == "PASS", verdict
+    asked = [len(body["prompt"]) for body in fast.requests if isinstance(body.get("prompt"), list)]
+    assert max(asked) == HONOURS.window
+
+
+def test_servers_without_a_tokenizer_are_asked_by_text(project: Project) -> None:
+    with FakeServer(HONOURS) as plain, FakeServer(FAST) as fast:
+        verdict = swept(project, plain, fast)
+
+    assert "not asked: prompt lengths, windows, an empty prompt: the engine takes no token ids" in verdict["warnings"]
+
+
+def test_a_server_that_says_wrong_tokens_after_a_long_prompt_is_caught(project: Project) -> None:
+    with scoring(HONOURS) as plain, scoring(FAST) as fast:
+
+        def spoil() -> None:
+            if len(fast.requests[-1].get("prompt", ())) > 100:
+                fast.script = replace(FAST, honours=False, wrong_every=2)
+
+        fast.after_reply = spoil
+        verdict = swept(project, plain, fast)
+
+    assert verdict["outcome"] == "FAIL", verdict
+    begin = "canary/after, candidate arm: output token"
+    assert any(said.startswith(begin) for said in verdict["warnings"]), verdict
+
+
+def test_without_scores_the_canary_is_held_against_itself(project: Project) -> None:
+    with FakeServer(HONOURS) as plain, FakeServer(FAST) as fast:
+
+        def spoil() -> None:
+            if len(str(fast.requests[-1].get("messages", ""))) > 1000:
+                fast.script = replace(FAST, honours=False, wrong_every=2)
+
+        fast.after_reply = spoil
+        verdict = swept(project, plain, fast, dialect="plain")
+
+    assert verdict["outcome"] == "FAIL", verdict
+    begin = "canary/after, candidate arm: another token from output token"
+    assert any(said.startswith(begin) for said in verdict["warnings"]), verdict
+
+
+def test_the_request_that_killed_a_server_is_named_and_nothing_more_is_asked(project: Project) -> None:
+    with scoring(HONOURS) as plain, scoring(FAST) as fast:
+
+        def die() -> None:
+            if len(fast.requests[-1].get("prompt", ())) == 17:  # one more than a block
+                fast.script = replace(FAST, drop_after=0)
+
+        fast.after_reply = die
+        verdict = swept(project, plain, fast)
+
+    assert verdict["outcome"] == "FAIL", verdict
+    assert "alive/after length/17: no answer to an ordinary request after length/17" in verdict["reason"]
+    assert "not asked: what comes after length/17: the server does not answer any more" in verdict["warnings"]
+
+
+def test_a_started_server_that_dies_is_started_anew_and_asked_on(project: Project) -> None:
+    def arm(**more: Any) -> dict[str, Any]:
+        script = {"tokens": 400, "honours": True, "window": 96, **more}
+        return {"command": [sys.executable, STARTED, "${port}", json.dumps(script)]}
+
+    spec = {"model": "smol", "reference": arm(), "candidate": arm(pattern=[1, 3, 2], k=4, die_on=15)}
+    project.suite(GATE, engines={"pair": {"kind": "openai", "server": spec}})
+    project.run("--specgate", "--specgate-report=out.json", "suites")
+    verdict = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["verdicts"][0]
+
+    assert verdict["outcome"] == "FAIL", verdict
+    broken = [said.partition(",")[0] for said in verdict["warnings"] if ", candidate arm:" in said]
+    assert broken == ["length/15", "alive/after length/15"]
+    assert "an illegal memory access" in str(verdict)
