@@ -183,6 +183,13 @@ _TABLE = (
         "bytes of its cache that the candidate arm's engine holds more per request over a soak, after drain",
     ),
     Metric(
+        "acceptance_wear",
+        Unit.SLOPE,
+        Better.HIGHER,
+        Family.GROWTH,
+        "change of acceptance_rate per doubling of the requests that the candidate arm has answered, over a soak",
+    ),
+    Metric(
         "max_batch",
         Unit.REQUESTS,
         Better.HIGHER,

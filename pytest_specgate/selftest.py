@@ -31,8 +31,8 @@ STRIKES: Mapping[Family, str] = {
     Family.REQUESTS: _BIAS,
     Family.TASK: _BIAS,
 }
-#: Metrics of those families that such a loss leaves as they are: bookkeeping, and the length of texts.
-UNTOUCHED = frozenset({"token_accounting", "length_ratio"})
+#: Metrics of those families that such a loss leaves as they are: bookkeeping, the length of texts, wear.
+UNTOUCHED = frozenset({"token_accounting", "length_ratio", "acceptance_wear"})
 _ADVICE = "a gate that does not see this sees nothing smaller: tighten what it demands, or give it more prompts"
 
 

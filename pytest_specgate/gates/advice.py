@@ -34,6 +34,7 @@ ADVICE = {
     "host_memory_ratio": _MEMORY,
     "vram_slope": _LEAK,
     "host_memory_slope": _LEAK,
+    "acceptance_wear": "look for what the draft keeps between requests: positions, cache entries, lookup tables",
     "kv_cache_slope": "look for slots and blocks that a finished request keeps: those of rejected drafts above all",
     "max_batch": _MEMORY,
     "max_batch_ratio": _MEMORY,

@@ -24,6 +24,7 @@ _EACH = {Family.GROWTH: "blocks of the soak", Family.DEVICE: "rounds"}
 _HINTS = {
     "host_memory_slope": "set measure: {memory: true}",
     "vram_slope": "use host_memory_slope on a machine without a GPU",
+    "acceptance_wear": "use an engine or a server that tells drafted and accepted tokens, and measure: {memory: true}",
     "kv_cache_slope": "use an engine that tells, once drained, how much of its cache is held",
 }
 _NO_GPU = "it needs an NVIDIA GPU, nvidia-ml-py, and calls that take more than a second"

@@ -12,12 +12,15 @@ class Soak:
 
     ``requests`` ran in each block; ``vram`` is empty where the device's memory cannot be told, and ``cache`` where the
     engine does not tell how much of its cache is held: growth within what was allocated once shows there alone.
+    ``drafted`` and ``accepted`` are the draft tokens of each block, empty where they are not told.
     """
 
     requests: int
     host: tuple[int, ...]
     vram: tuple[int, ...] = ()
     cache: tuple[int, ...] = ()
+    drafted: tuple[int, ...] = ()
+    accepted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,14 @@ WEIGHT = "acceptance_slope_weight"
 
 def counts(pairs: Sequence[Pair]) -> tuple[Counts, ...]:
     """One entry per round of measuring; empty where the engine tells neither rounds nor totals."""
-    found = [_of(pair.candidate) for pair in pairs]
+    found = [counts_of(pair.candidate) for pair in pairs]
     if any(count is None for count in found):
         return ()
     return tuple(count for count in found if count is not None)
 
 
-def _of(trace: Trace) -> Counts | None:
+def counts_of(trace: Trace) -> Counts | None:
+    """The counts of one answer; None where the engine tells neither rounds nor totals."""
     if trace.rounds is not None:
         return _count(trace.rounds)
     return trace.told.counts if trace.told is not None else None

@@ -1,7 +1,7 @@
 """The fake server as a program of its own, for suites that start their servers: ``started.py PORT SCRIPT``.
 
 ``SCRIPT`` is JSON: the fields of :class:`tests.serving.script.Script`; ``die_after`` requests, or after
-a prompt of ``die_on`` ids, it kills itself, and it says ``log`` first.
+a prompt of ``die_on`` ids, it kills itself, it loses ``leak`` bytes with every request, and it says ``log`` first.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from tests.serving.target import pages
 def main(port: int, script: dict[str, object]) -> None:
     """Answer until killed."""
     die_after, log = script.pop("die_after", None), script.pop("log", "")
-    die_on = script.pop("die_on", None)
+    die_on, leak, lost = script.pop("die_on", None), int(str(script.pop("leak", 0))), list[bytearray]()
     os.write(2, str(log).encode())
     with FakeServer(Script(**script), port=port) as server:  # type: ignore[arg-type]
         server.posts = dict(pages(server.script))
         server.pages["/health"] = (200, "text/plain", "fine")
 
         def die() -> None:
+            lost.append(bytearray(b"x" * leak))
             prompt = server.requests[-1].get("prompt")
             if len(server.requests) == die_after or (isinstance(prompt, list) and len(prompt) == die_on):
                 os.write(2, b"CUDA error: an illegal memory access was encountered\n")

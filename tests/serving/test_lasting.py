@@ -7,6 +7,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.plugin.conftest import Project, project
 from tests.serving.fake_server import FakeServer
 from tests.serving.script import Script
@@ -103,3 +105,52 @@ def test_a_started_server_that_dies_is_started_anew_and_asked_on(project: Projec
     broken = [said.partition(",")[0] for said in verdict["warnings"] if ", candidate arm:" in said]
     assert broken == ["length/15", "alive/after length/15"]
     assert "an illegal memory access" in str(verdict)
+
+
+# --- a soak ---
+
+LEAK = {"metric": "host_memory_slope", "limit": "<=64 KiB"}
+WEAR = {"metric": "acceptance_wear", "limit": ">=-0.02"}
+
+
+def soaked(project: Project, gate: dict[str, str], candidate: dict[str, Any], blocks: int = 16) -> dict[str, Any]:
+    def arm(**more: Any) -> dict[str, Any]:
+        return {"command": [sys.executable, STARTED, "${port}", json.dumps(more)]}
+
+    spec = {"model": "smol", "reference": arm(), "candidate": arm(pattern=[1, 3, 2], k=4, **candidate)}
+    scenario = {"category": "qa", "prompts": {"file": "prompts/p.jsonl", "limit": 1}, "max_tokens": 13}
+    measure = {"rounds": 1, "warmup": 1, "soak": blocks}
+    engines = {"pair": {"kind": "openai", "server": spec}}
+    project.suite(gate, engines=engines, scenarios={"qa": scenario}, measure=measure)
+    project.run("--specgate", "--specgate-report=out.json", "suites")
+    return json.loads((project.path / "out.json").read_text(encoding="utf-8"))["verdicts"][0]  # type: ignore[no-any-return]
+
+
+def test_memory_that_grows_with_every_request_fails(project: Project) -> None:
+    verdict = soaked(project, LEAK, {"leak": 1 << 20})
+
+    assert verdict["outcome"] == "FAIL", verdict
+
+
+def test_memory_that_stays_passes(project: Project) -> None:
+    verdict = soaked(project, LEAK, {})
+
+    assert verdict["outcome"] == "PASS", verdict
+
+
+@pytest.mark.parametrize(("wears", "outcome"), [(0, "PASS"), (32, "FAIL")])
+def test_acceptance_that_wears_off_fails(project: Project, wears: int, outcome: str) -> None:
+    with FakeServer(Script()) as plain, FakeServer(Script(pattern=(1, 3, 2), k=4)) as fast:
+
+        def wear() -> None:
+            if wears and len(fast.requests) > wears:
+                fast.script = replace(fast.script, pattern=(1, 2, 1))
+
+        fast.after_reply = wear
+        scenario = {"category": "qa", "prompts": {"file": "prompts/p.jsonl", "limit": 1}, "max_tokens": 13}
+        measure = {"rounds": 1, "warmup": 1, "soak": 40}
+        project.suite(WEAR, engines=served(plain.url, fast.url), scenarios={"qa": scenario}, measure=measure)
+        project.run("--specgate", "--specgate-report=out.json", "suites")
+    verdict = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["verdicts"][0]
+
+    assert verdict["outcome"] == outcome, verdict

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.serving import footprint
+from pytest_specgate.engines.serving import footprint, wear
 from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
 from pytest_specgate.engines.serving.gpus import Gpus, Unseen, open_gpus
 from pytest_specgate.engines.serving.whose import Whose
@@ -82,18 +82,20 @@ class Watch:
             task.cancel()
 
     async def soak(self, client: Client, posts: Sequence[Post], blocks: int) -> Soak:
-        """Send the posts so many times, and look after each: bytes resident, on GPUs and in the pool."""
+        """Send the posts so many times, and look after each: bytes resident, on GPUs and in the pool, and drafts."""
         whose, pool = self._watched.whose, self._watched.rooms.kv_cache
-        host, vram, cache = list[int](), list[int](), list[int]()
+        host, vram, cache, drafts = list[int](), list[int](), list[int](), list[wear.Drafts]()
         for _ in range(blocks):
-            await client.ask(posts)
+            made = await wear.ask(client, self._watched.url, self._watched.dialect, posts)
+            drafts += [] if made is None else [made]
             held, usage = self._on_gpus()[0], (await self._pressure(client)).usage
             now = footprint.resident(whose.pids()) if isinstance(whose, Whose) and whose.sure else None
             host += [] if now is None else [now]
             vram += [] if isinstance(held, Unseen) else [sum(held.values())]
             cache += [] if usage is None or pool is None else [round(usage * pool)]
         whole = [tuple(kept) if len(kept) == blocks else () for kept in (host, vram, cache)]
-        return Soak(len(posts), *whole)
+        both = tuple(zip(*drafts)) if len(drafts) == blocks else ((), ())
+        return Soak(len(posts), *whole, *both)
 
     def close(self) -> None:
         """Let go of the GPUs."""

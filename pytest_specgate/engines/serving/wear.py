@@ -1,0 +1,49 @@
+"""What a block of requests drafted and what was kept of it: by its answers, else by the server's counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pytest_specgate.engines.serving import counters
+from pytest_specgate.engines.serving.accounting import Uncounted, count
+from pytest_specgate.engines.serving.sse import events
+from pytest_specgate.engines.serving.stream import BadStream, read
+from pytest_specgate.engines.serving.tally import since
+
+if TYPE_CHECKING:
+    from pytest_specgate.engines.serving.client import Client, Exchange, Post
+    from pytest_specgate.engines.serving.dialects import Dialect
+
+#: (drafted, accepted)
+Drafts = tuple[int, int]
+
+
+async def ask(client: Client, url: str, dialect: Dialect, posts: Sequence[Post]) -> Drafts | None:
+    """Send the posts; what was drafted and kept, None where nothing tells. Raises Failure."""
+    before = await counters.look(client, url, dialect)
+    exchanges = await client.ask(posts)
+    own = [_of(exchange, dialect) for exchange in exchanges]
+    known = [one for one in own if one is not None]
+    if len(known) == len(own):
+        return sum(drafted for drafted, _ in known), sum(accepted for _, accepted in known)
+    after = await counters.look(client, url, dialect)
+    found = since(before, after) if before is not None and after is not None else None
+    if found is None or found.drafted is None or found.accepted is None:
+        return None
+    return found.drafted, found.accepted
+
+
+def _of(exchange: Exchange, dialect: Dialect) -> Drafts | None:
+    try:
+        answer = read(exchange.submit_ns, events(exchange.reads))
+        told = dialect.acceptance(answer, count(answer))
+    except (BadStream, Uncounted):
+        return None
+    if told is None:
+        return None
+    if told.rounds is not None:
+        return sum(r.drafted for r in told.rounds), sum(r.accepted for r in told.rounds)
+    if told.counts is None or told.counts.drafted is None:
+        return None
+    return told.counts.drafted, told.counts.accepted
