@@ -107,6 +107,31 @@ def test_servers_that_take_turns_are_started_anew_for_every_round(project: Proje
     assert "errors" not in result.parseoutcomes()
 
 
+def test_texts_are_held_against_the_target_in_this_process(project: Project) -> None:
+    """The same file in float32 scores what four bits chose; another model's texts are not the target's."""
+    from tests.servers.gguf_draft import write
+
+    exact = {"metric": "greedy_exactness", "limit": "==100%"}
+    scorer = {"target": MODEL, "dtype": "float32", "kind": "native"}
+    right = engine(arm("--metrics"), arm("--metrics", "--spec-type", "ngram-simple"))
+    wrong = engine(arm("--metrics"), arm("--metrics", model=str(write())))
+    engines = {"right": right["real"] | {"scorer": scorer}, "wrong": wrong["real"] | {"scorer": scorer}}
+    asked = ["Name three colours.", "Count to ten.", "What is the capital of France?", "Say hello in French."]
+    prompts = [json.dumps({"id": f"q{n}", "turns": [text]}) for n, text in enumerate(asked)]
+    project.suite(
+        exact,
+        engines=engines,
+        scenarios={"qa": {"category": "qa", "prompts": "prompts/p.jsonl", "max_tokens": 48}},
+        measure={"rounds": 1, "warmup": 1},
+    )
+    project.write("suites/prompts/p.jsonl", "\n".join(prompts) + "\n")
+
+    project.run("--specgate", "--specgate-report=out.json", "suites")
+
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    assert [verdict["outcome"] for verdict in report["verdicts"]] == ["PASS", "FAIL"], report["verdicts"]
+
+
 def test_a_model_that_is_none_is_told_in_the_servers_own_words(project: Project) -> None:
     project.write("suites/broken.gguf", "GGUF, but no more than that")
     project.suite(ACCOUNTING, engines=engine(arm(), arm(model="broken.gguf")))

@@ -41,7 +41,8 @@ def choice(script: Script, prompt: Ids, text: Ids) -> int:
 def written(script: Script, prompt: Ids, body: Mapping[str, Any]) -> list[int]:
     """The answer's ids, as the request asks for them: drawn, or greedy where it has no temperature."""
     # As servers do: without a seed each answer is another one.
-    source = random.Random(f"{body['seed']}:{body.get('choice', 0)}:{list(prompt)}") if "seed" in body else random.Random()
+    seed = f"{body['seed']}:{body.get('choice', 0)}:{list(prompt)}" if "seed" in body else None
+    source = random.Random(seed)
     ids, ends = list[int](), {*body.get("stop_token_ids", ())} | (set() if body.get("ignore_eos") else {EOS})
     for _ in range(int(body["max_tokens"])):
         found = _shaped(scores(script, prompt, ids), prompt, ids, body, ends)
