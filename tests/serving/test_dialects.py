@@ -299,6 +299,24 @@ def test_sglangs_verify_calls_alone_give_the_length() -> None:
     assert not tally("sglang", page.replace(" 16.0", " 0.0")).speculates
 
 
+@pytest.mark.parametrize("name", ["num_retracted_requests_total", "num_retracted_reqs_total"])
+def test_sglangs_retractions_and_cached_tokens_are_counters(name: str) -> None:
+    page = (
+        f'sglang:{name}{{model_name="m"}} 3.0\nsglang:num_retracted_reqs{{model_name="m"}} 1.0\n'
+        'sglang:cached_tokens_total{cache_source="device"} 40.0\nsglang:cached_tokens_total{cache_source="host"} 2.0\n'
+    )
+
+    assert tally("sglang", page) == Tally(preempted=3, cached=42)
+    assert tally("sglang", "sglang:num_retracted_reqs 1.0\n") == Tally()
+
+
+def test_vllms_preemptions_and_cached_tokens_are_counters() -> None:
+    page = 'vllm:num_preemptions_total{engine="0"} 2.0\nvllm:num_preemptions_total{engine="1"} 1.0\n'
+
+    assert tally("vllm", f"{page}vllm:prefix_cache_hits_total 48.0\n") == Tally(preempted=3, cached=48)
+    assert since(Tally(preempted=2, cached=8), Tally(preempted=3, cached=16)) == Tally(preempted=1, cached=8)
+
+
 def test_tgis_histogram_of_skipped_tokens() -> None:
     page = (
         "tgi_request_success 2\ntgi_request_generated_tokens_sum 42\ntgi_request_generated_tokens_count 2\n"

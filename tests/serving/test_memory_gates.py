@@ -31,6 +31,14 @@ GAUGES = 'vllm:kv_cache_usage_perc{engine="0"} 0.25\nvllm:num_requests_waiting{e
 SLOW = {"gap": 0.02, "gauges": GAUGES}
 
 
+def command_of(process: psutil.Process) -> list[str]:
+    """Its words; none of one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def two_gpus(hold: Callable[[str], Mapping[str, int]], numbers_from: int = 0) -> Library:
     """NVML on which every fake server holds so many MiB of each GPU: ``hold`` sees its script.
 
@@ -39,8 +47,8 @@ def two_gpus(hold: Callable[[str], Mapping[str, int]], numbers_from: int = 0) ->
 
     def held(uuid: str) -> Mapping[int, int | None]:
         found: dict[int, int | None] = {1: 5}
-        for process in psutil.process_iter(["cmdline"]):
-            command = process.info["cmdline"] or ()
+        for process in psutil.Process().children(recursive=True):
+            command = command_of(process)
             if STARTED in command and uuid in (sizes := hold(command[-1])):
                 found[numbers_from + process.pid] = sizes[uuid] * MIB
         return found

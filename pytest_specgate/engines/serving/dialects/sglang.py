@@ -24,6 +24,8 @@ from pytest_specgate.engines.serving.tally import Tally, counts
 #: The keys were renamed: those of 0.5.15 and later first.
 _ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 _DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
+#: Both are counters; the gauge of the second's name without its ending is of the last moment alone.
+_RETRACTED = ("sglang:num_retracted_requests_total", "sglang:num_retracted_reqs_total")
 #: One line for each model and worker, whose rank stands in the brackets; what is called GB are GiB.
 _LOADED = re.compile(r"^(?:\[([^\]]*)\])?.*Load weight end\..*mem usage=(-?[0-9.]+) GB")
 _RANK = re.compile(r"\b(?:DP|PP|TP|EP)[0-9]+\b")
@@ -55,7 +57,7 @@ def _tally(page: str) -> Tally:
         requests=series.total("sglang:num_requests_total"),
         tokens=series.total("sglang:generation_tokens_total"),
         rounds=series.total("sglang:spec_verify_calls_total") or None,
-        preempted=series.total("sglang:num_retracted_requests_total"),
+        preempted=next((total for name in _RETRACTED if (total := series.total(name)) is not None), None),
         cached=series.total("sglang:cached_tokens_total"),
     )
 
