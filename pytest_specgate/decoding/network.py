@@ -57,6 +57,11 @@ class Network:
         """Forwards recorded so far; None where none is wanted."""
         return self._recordings
 
+    @property
+    def copied_bytes(self) -> int:
+        """Weights that are kept a second time, in a form that is read faster."""
+        return self._lean.copied_bytes if self._lean else 0
+
     def reserve(self, slots: int, capacity: int) -> None:
         """Have a cache of at least so many slots and tokens per slot; one that is large enough is kept.
 

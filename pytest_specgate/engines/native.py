@@ -271,7 +271,15 @@ class NativeEngine:
         drafting = self._decoders.get(Arm.CANDIDATE) if Arm.CANDIDATE in arms else None
         held = self._decoders[Arm.REFERENCE].target.cache_bytes()
         drafts = drafting.draft_cache_bytes() if drafting else 0
-        return facts.memory(self._device, target, draft, held + drafts or None, drafts if held and drafting else None)
+        read = facts.memory(self._device, target, draft, held + drafts or None, drafts if held and drafting else None)
+        return self._with_copies(read, drafting)
+
+    def _with_copies(self, read: MemoryReading, drafting: Decoder | None) -> MemoryReading:
+        """With the weights that networks keep a second time."""
+        ours = self._decoders[Arm.REFERENCE].target.copied_bytes
+        theirs = sum(network.copied_bytes for network in drafting.drafter.networks()) if drafting else 0
+        weights = None if read.weights_draft is None else read.weights_draft + theirs
+        return replace(read, weights_target=(read.weights_target or 0) + ours, weights_draft=weights)
 
     def place(self) -> Place:
         """Return the GPU's or processor's name, how many of it, and the target's dtype."""

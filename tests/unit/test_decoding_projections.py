@@ -1,0 +1,109 @@
+"""Packed matrices: the same products, the model's own weights, and what is kept twice is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_specgate.decoding.anatomy import examine
+from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.lean import lean
+from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.projections import LEAST, Packed, PackedLayer, packable, packed, projections
+from tests.unit.decoding import build
+
+#: Large enough that every matrix is packed where the processor can.
+LARGE: dict[str, Any] = {"hidden_size": 256, "intermediate_size": 128, "num_key_value_heads": 2, "head_dim": 64}
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+def matrix(dtype: torch.dtype, biased: bool = False) -> torch.nn.Linear:
+    source = torch.Generator().manual_seed(8)
+    made = torch.nn.Linear(256, 192, bias=biased)
+    with torch.no_grad():
+        for part in made.parameters():
+            part.copy_(torch.randn(part.shape, generator=source) / 16)
+    return made.to(dtype)
+
+
+def needs_packing(dtype: torch.dtype) -> None:
+    if not packable(matrix(dtype)):
+        pytest.skip(f"nothing is packed here in {dtype}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (3, 4), (2, 60)])
+def test_a_packed_product_is_the_product(dtype: torch.dtype, biased: bool, shape: tuple[int, int]) -> None:
+    needs_packing(dtype)
+    plain, source = matrix(dtype, biased), torch.Generator().manual_seed(9)
+    x, other = (torch.randn(*shape, size, generator=source).to(dtype) for size in (256, 192))
+    with torch.inference_mode():
+        made = packed(plain)
+        exact = torch.nn.functional.linear(x.double(), plain.weight.double(), plain.bias.double() if biased else None)
+        found = {
+            "plain": (made(x), exact),
+            "activated": (made.activated(x), torch.nn.functional.silu(exact)),
+            "times": (made.times(x, other), exact * other.double()),
+            "plus": (made.plus(x, other), exact + other.double()),
+        }
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+    for ours, right in found.values():
+        torch.testing.assert_close(ours.double(), right, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_packing_loses_nothing(dtype: torch.dtype) -> None:
+    needs_packing(dtype)
+    plain = matrix(dtype)
+    made = packed(plain)
+    assert torch.equal(made.weight.to_dense(), plain.weight)
+    assert packed(made) is made
+
+
+def test_what_is_small_or_of_another_type_stays_as_it_is() -> None:
+    assert not packable(matrix(torch.float64))
+    assert not packable(torch.nn.Linear(LEAST // 64, 63))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_packed_model_scores_ragged_blocks_as_its_modules_did(dtype: torch.dtype, tied: bool) -> None:
+    needs_packing(dtype)
+    made = build("Llama", **LARGE, vocab_size=96, initializer_range=0.05, tie_word_embeddings=tied).to(dtype)
+    texts = torch.randint(96, (3, 20), generator=torch.Generator().manual_seed(4))
+    lengths, width = (5, 9, 2), 4
+    with torch.inference_mode():
+        own = made(input_ids=texts, use_cache=False).logits
+        network = Network(made)
+        again = made(input_ids=texts, use_cache=False).logits
+        network.reserve(3, 32)
+        for slot, length in enumerate(lengths):
+            network.prefill(texts[slot, :length].tolist(), slot)
+        block = torch.stack([texts[slot, length : length + width] for slot, length in enumerate(lengths)])
+        scores = network.forward(block, Span(lengths, width))
+
+    assert isinstance(projections(made.model.layers[0]), PackedLayer)
+    tolerance = {torch.float32: 1e-4, torch.bfloat16: 5e-2}[dtype] * float(own.abs().max())
+    torch.testing.assert_close(again, own, rtol=0, atol=tolerance)
+    for slot, length in enumerate(lengths):
+        torch.testing.assert_close(scores[slot], own[slot, length : length + width], rtol=0, atol=tolerance)
+    # An embedding is read by rows, so a head that shares it is the one matrix that lies there twice.
+    assert network.copied_bytes == (96 * 256 * dtype.itemsize if tied else 0)
+    assert isinstance(made.lm_head, Packed) != tied
+
+
+def test_a_model_that_was_packed_once_is_driven_again_and_keeps_its_size() -> None:
+    needs_packing(torch.float32)
+    made = build("Llama", **LARGE).float()
+    count = made.num_parameters()
+    first = lean(made, examine(made))
+    second = lean(made, examine(made))
+    assert first is not None
+    assert second is not None
+    assert made.num_parameters() == count
+    gate = made.model.layers[0].mlp.gate_proj
+    assert isinstance(gate, Packed)
+    assert projections(made.model.layers[0]).gate is gate  # type: ignore[union-attr]
