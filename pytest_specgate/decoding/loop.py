@@ -15,6 +15,7 @@ from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft, nothing
 from pytest_specgate.decoding.job import Generation, Job, Row
+from pytest_specgate.decoding.length import Constant, Length
 from pytest_specgate.decoding.meter import Meter, Totals
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import Refusal
@@ -29,7 +30,10 @@ STEP = 64
 
 
 class Decoder:
-    """Generates with ``target``, helped by ``drafter`` with at most ``draft_tokens`` a round; without one, plainly."""
+    """Generates with ``target``, helped by ``drafter`` with at most ``draft_tokens`` a round; without one, plainly.
+
+    ``length`` may ask for fewer, row by row.
+    """
 
     def __init__(
         self,
@@ -38,12 +42,14 @@ class Decoder:
         draft_tokens: int = 0,
         *,
         verifier: Verifier | None = None,
+        length: Length | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.target = target
         self.drafter: Drafter = drafter or NoDraft(target.device)
         self.meter = meter or Meter()
         self._draft_tokens = draft_tokens if drafter else 0
+        self._length: Length = length or Constant(draft_tokens)
         self._verifier: Verifier = verifier or ExactVerifier()
 
     def run(self, jobs: Sequence[Job], slots: int) -> list[Generation]:
@@ -103,7 +109,7 @@ class Decoder:
 
     def _round(self, rows: Sequence[Row]) -> None:
         # The target's own token ends every block, so a draft that fills the budget could not be kept whole.
-        draft = self.drafter.propose(rows, [min(self._draft_tokens, row.left - 1) for row in rows])
+        draft = self.drafter.propose(rows, [min(self._allowed(row), row.left - 1) for row in rows])
         self.meter.lap("draft")
         last = torch.tensor([[row.tokens[-1]] for row in rows], device=self.target.device)
         block = torch.cat((last, draft.tokens), dim=1) if draft.width else last
@@ -117,6 +123,9 @@ class Decoder:
         self.drafter.settle(accepted)
         self._keep(rows, draft, list(zip(blocks, logs)), now)
         self.meter.lap("host")
+
+    def _allowed(self, row: Row) -> int:
+        return min(self._draft_tokens, self._length.limit(row))
 
     def _logs(self, scores: Tensor, draft: Draft, verdict: Judgement, rows: Sequence[Row]) -> list[list[float]]:
         """Log-probabilities of each row's block under the target, where they are asked for."""

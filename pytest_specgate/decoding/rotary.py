@@ -1,6 +1,6 @@
 """The angles by which queries and keys turn with their position, from a table where they depend on nothing else.
 
-The table is for CPUs. Elsewhere operations wait for nobody, and one that is recorded must not read what may be replaced.
+The table is for CPUs. Elsewhere nobody waits for these operations, and a recorded one must not read what is replaced.
 """
 
 from __future__ import annotations

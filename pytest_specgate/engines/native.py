@@ -87,7 +87,9 @@ class NativeEngine:
             self._draft = loading.load(self._context, candidate.draft, draft_dtype, self._device)
         parts = drafting.Parts(self._name, network, self._started(), self._draft)
         drafter, verifier = drafting.drafter(candidate, parts), drafting.verifier(candidate)
-        return Decoder(network, drafter, candidate.num_draft_tokens, verifier=verifier)
+        return Decoder(
+            network, drafter, candidate.num_draft_tokens, verifier=verifier, length=drafting.length(candidate)
+        )
 
     def _record(self) -> None:
         """Have every network record its forwards."""
@@ -272,14 +274,7 @@ class NativeEngine:
         held = self._decoders[Arm.REFERENCE].target.cache_bytes()
         drafts = drafting.draft_cache_bytes() if drafting else 0
         read = facts.memory(self._device, target, draft, held + drafts or None, drafts if held and drafting else None)
-        return self._with_copies(read, drafting)
-
-    def _with_copies(self, read: MemoryReading, drafting: Decoder | None) -> MemoryReading:
-        """With the weights that networks keep a second time."""
-        ours = self._decoders[Arm.REFERENCE].target.copied_bytes
-        theirs = sum(network.copied_bytes for network in drafting.drafter.networks()) if drafting else 0
-        weights = None if read.weights_draft is None else read.weights_draft + theirs
-        return replace(read, weights_target=(read.weights_target or 0) + ours, weights_draft=weights)
+        return facts.with_copies(read, self._decoders[Arm.REFERENCE].target, drafting.drafter if drafting else None)
 
     def place(self) -> Place:
         """Return the GPU's or processor's name, how many of it, and the target's dtype."""

@@ -42,7 +42,33 @@ class Candidate(Strict):
     draft: str | None = Field(
         None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference"
     )
-    num_draft_tokens: Whole = Field(4, ge=1, le=128, description="tokens drafted per round, kept constant")
+    num_draft_tokens: Whole = Field(
+        4, ge=1, le=128, description="tokens drafted per round, kept constant unless a setting below says otherwise"
+    )
+    min_confidence: Real | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="kind native, draft_model and early_exit: a draft ends where the draft model holds it less likely "
+        "than this that all of it is kept; num_draft_tokens is then the most",
+        examples=[0.2],
+    )
+    min_acceptance: Real | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="kind native: a request of whose last 16 tested tokens a smaller share was kept drafts nothing for "
+        "16 rounds",
+        examples=[0.3],
+    )
+    drafts_per_match: Whole | None = Field(
+        None,
+        ge=1,
+        le=128,
+        description="kind native, prompt_lookup: tokens drafted for each one that agrees with the text's end, up to "
+        "num_draft_tokens; default: always num_draft_tokens",
+        examples=[2],
+    )
     max_ngram: Whole = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
     exit_layer: Whole | None = Field(
         None, ge=1, description="early_exit: layer after which the draft is read"
@@ -70,6 +96,7 @@ class Candidate(Strict):
         if needs_draft and not self.draft:
             raise ValueError(f"method {self.method.value} needs a draft model — add 'draft: PATH or Hub id'")
         self._forced()
+        self._shortened()
         if self.draft and not needs_draft and self.method is not Method.SYNTHETIC:
             raise ValueError(
                 f"method {self.method.value} takes no draft model — remove 'draft' or use method: draft_model"
@@ -90,6 +117,24 @@ class Candidate(Strict):
                 f"method {self.method.value} is accepted as the target finds — "
                 "remove 'acceptance' or use method: synthetic"
             )
+
+    def _shortened(self) -> None:
+        """Settings of the draft's length that this method has no use for."""
+        if self.min_confidence is not None and self.method not in (Method.DRAFT_MODEL, Method.EARLY_EXIT):
+            raise ValueError(
+                f"method {self.method.value} is never unsure — "
+                "remove 'min_confidence' or use method: draft_model or early_exit"
+            )
+        copies = self.method is Method.PROMPT_LOOKUP or self.options.get("lookup_first")
+        if self.drafts_per_match is not None and not copies:
+            raise ValueError(
+                f"method {self.method.value} copies nothing — "
+                "remove 'drafts_per_match' or use method: prompt_lookup"
+            )
+
+
+#: Settings of a candidate that change the draft's length from round to round.
+_LENGTHS = ("min_confidence", "min_acceptance", "drafts_per_match")
 
 
 class ScorerSpec(Strict):
@@ -174,6 +219,14 @@ class EngineSpec(Strict):
     def _recorded(self) -> EngineSpec:
         if self.graphs and self.kind != "native":
             raise ValueError(f"kind {self.kind} records no graphs — remove 'graphs' or write kind: native")
+        return self
+
+    @model_validator(mode="after")
+    def _constant(self) -> EngineSpec:
+        if self.candidate is None or self.kind == "native" or ":" in self.kind:
+            return self
+        if asked := [name for name in _LENGTHS if getattr(self.candidate, name) is not None]:
+            raise ValueError(f"kind {self.kind} keeps drafts at one length — remove {asked[0]!r} or use kind: native")
         return self
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from torch import Tensor
 from pytest_specgate.decoding.cache import SlotLayer, Span
 from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
-from pytest_specgate.decoding.drafters.stepwise import continued
+from pytest_specgate.decoding.drafters.stepwise import Begun, continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 from tests.faults import models
@@ -108,7 +108,7 @@ class TrimmedTooFar(DraftModel):
         if not max(self._limits):
             return nothing(len(rows), self._network.device)
         begins = tuple(length - behind for length, behind in zip(self._lengths, self._behind))
-        return continued(self._network, self._chooser(rows), self._catch_up(rows), begins, self._limits)
+        return continued(self._network, self._chooser(rows), Begun(self._catch_up(rows), begins, self._limits))
 
     def _catch_up(self, rows: Sequence[Row]) -> Tensor:
         lacking = [row.tokens[held:] for row, held in zip(rows, self._held)]

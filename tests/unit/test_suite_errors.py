@@ -216,6 +216,27 @@ IN_ENGINE = [
     ),
     (
         "method: prompt_lookup",
+        "method: prompt_lookup, min_confidence: 0.2",
+        (
+            "3:41: method prompt_lookup is never unsure — "
+            "remove 'min_confidence' or use method: draft_model or early_exit"
+        ),
+    ),
+    (
+        "method: prompt_lookup",
+        "method: draft_model, draft: x, drafts_per_match: 2",
+        (
+            "3:41: method draft_model copies nothing — "
+            "remove 'drafts_per_match' or use method: prompt_lookup"
+        ),
+    ),
+    (
+        "method: prompt_lookup",
+        "method: prompt_lookup, min_acceptance: 0.3",
+        "3:9: kind transformers keeps drafts at one length — remove 'min_acceptance' or use kind: native",
+    ),
+    (
+        "method: prompt_lookup",
         "method: early_exit",
         "3:41: method early_exit needs 'exit_layer' — give the layer at which the draft is read",
     ),

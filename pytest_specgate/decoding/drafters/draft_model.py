@@ -16,16 +16,20 @@ from torch import Tensor
 from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
-from pytest_specgate.decoding.drafters.stepwise import continued
+from pytest_specgate.decoding.drafters.stepwise import Begun, continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 
 
 class DraftModel:
-    """Drafts with a network of its own, choosing as the row's job says: the best token, or one drawn."""
+    """Drafts with a network of its own, choosing as the row's job says: the best token, or one drawn.
 
-    def __init__(self, network: Network) -> None:
+    A draft goes on while the network is as sure as ``least`` that all of it is kept; 0 is always.
+    """
+
+    def __init__(self, network: Network, least: float = 0.0) -> None:
         self._network = network
+        self._least = least
         self._held: list[int] = []  # per slot: tokens of the row that the cache holds
         self._lengths: tuple[int, ...] = ()  # per slot: tokens of the row when it was last proposed for
         self._limits: tuple[int, ...] = ()  # per slot: drafts of the last proposal
@@ -47,7 +51,11 @@ class DraftModel:
         self._lengths = tuple(len(row.tokens) for row in rows)
         if not max(self._limits):
             return nothing(len(rows), self._network.device)
-        return continued(self._network, self._chooser(rows), self._catch_up(rows), self._lengths, self._limits)
+        begun = Begun(self._catch_up(rows), self._lengths, self._limits, self._least)
+        made = continued(self._network, self._chooser(rows), begun)
+        # A draft that ended early has been read as far as it goes.
+        self._limits = tuple(min(limit, max(made.width, 1)) for limit in self._limits)
+        return made
 
     def _chooser(self, rows: Sequence[Row]) -> Chooser:
         """What makes tokens of scores: a draft that chooses otherwise than its job says exchanges it."""

@@ -15,17 +15,20 @@ import torch
 from pytest_specgate.decoding.cache import SlotCache, Span
 from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, nothing
-from pytest_specgate.decoding.drafters.stepwise import continued
+from pytest_specgate.decoding.drafters.stepwise import Begun, continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import Refusal
 
 
 class EarlyExit:
-    """Drafts with the first ``layers`` layers of ``target``. Raises Refusal where its class cannot stop early."""
+    """Drafts with the first ``layers`` layers of ``target``, while they are as sure as ``least`` of the whole draft.
 
-    def __init__(self, target: Network, layers: int) -> None:
-        self._target, self._layers = target, layers
+    Raises Refusal where its class cannot stop early.
+    """
+
+    def __init__(self, target: Network, layers: int, least: float = 0.0) -> None:
+        self._target, self._layers, self._least = target, layers, least
         total = len(target.anatomy.windows)
         if not 0 < layers < total:
             raise Refusal(f"exit_layer {layers} is not below the target's {total} layers", f"choose 1 to {total - 1}")
@@ -50,7 +53,7 @@ class EarlyExit:
         """The target has read the prompt."""
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
-        """Return the next ``max(limits)`` tokens of every row, of which each proposes what its limit allows."""
+        """Return the next tokens of every row, of which each proposes what its limit allows."""
         device = self._target.device
         if not max(limits):
             return nothing(len(rows), device)
@@ -58,7 +61,7 @@ class EarlyExit:
         last = torch.tensor([[row.tokens[-1]] for row in rows], device=device)
         with shallow(self._target.model, self._layers):
             scores = self._target.forward(last, Span(tuple(length - 1 for length in lengths), 1))[:, 0]
-            return continued(self._target, Chooser(rows, device), scores, lengths, limits)
+            return continued(self._target, Chooser(rows, device), Begun(scores, lengths, limits, self._least))
 
     def settle(self, accepted: Sequence[int]) -> None:
         """Nothing to forget: the target's forward has written over the drafts."""

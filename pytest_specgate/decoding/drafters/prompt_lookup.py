@@ -21,15 +21,18 @@ class NgramIndex:
         self._followed: list[dict[tuple[int, ...], int]] = [{} for _ in range(longest)]
         self._indexed = 0
 
-    def continuation(self, text: Sequence[int], limit: int) -> list[int]:
+    def continuation(self, text: Sequence[int], limit: int, per_match: int | None = None) -> list[int]:
         """Return at most ``limit`` tokens that followed the longest known ending of ``text``; none if none is known.
 
-        A copy that reaches the end of the text goes on with what it has copied, as a repetition would.
+        ``per_match`` bounds them further, by so many for each token of the text's end that stands there too. A copy
+        that reaches the end of the text goes on with what it has copied, as a repetition would.
         """
         self._extend(text)
         for length in range(min(len(self._followed), len(text)), 0, -1):
             start = self._followed[length - 1].get(tuple(text[-length:]))
             if start is not None:
+                if per_match is not None:
+                    limit = min(limit, per_match * _matched(text, start, -(-limit // per_match)))
                 period = len(text) - start
                 return [text[start + place % period] for place in range(limit)]
         return []
@@ -42,11 +45,23 @@ class NgramIndex:
         self._indexed = max(self._indexed, len(text) - 1)
 
 
-class PromptLookup:
-    """Proposes what followed the last ``max_ngram`` tokens or fewer, in prompt and output alike."""
+def _matched(text: Sequence[int], start: int, enough: int) -> int:
+    """How many tokens before ``start`` are those at the text's end, counted up to ``enough``."""
+    count = 0
+    while count < min(enough, start) and text[start - 1 - count] == text[-1 - count]:
+        count += 1
+    return count
 
-    def __init__(self, max_ngram: int, device: Any = "cpu") -> None:
-        self._max_ngram = max_ngram
+
+class PromptLookup:
+    """Proposes what followed the last ``max_ngram`` tokens or fewer, in prompt and output alike.
+
+    With ``per_match``, at most so many tokens for each one that agrees: a long agreement is a copy under way, and one
+    token of it says little.
+    """
+
+    def __init__(self, max_ngram: int, device: Any = "cpu", per_match: int | None = None) -> None:
+        self._max_ngram, self._per_match = max_ngram, per_match
         self._device = device
         self._indices: list[NgramIndex] = []
 
@@ -62,7 +77,8 @@ class PromptLookup:
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
         """Return the copies, of different lengths, empty for rows whose ending is new."""
-        found = [index.continuation(r.tokens, limit) for index, r, limit in zip(self._indices, rows, limits)]
+        asked = zip(self._indices, rows, limits)
+        found = [index.continuation(row.tokens, limit, self._per_match) for index, row, limit in asked]
         if not any(found):
             return nothing(len(rows), self._device)
         return Draft(padded(found, self._device), tuple(map(len, found)))

@@ -15,6 +15,7 @@ from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.drafters.early_exit import EarlyExit
 from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
 from pytest_specgate.decoding.drafters.synthetic import Filler, ForcedVerifier
+from pytest_specgate.decoding.length import Constant, Length, Paying
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.verifier import Verifier
 from pytest_specgate.engines.hf.facts import refuse_mixed_precision
@@ -64,17 +65,17 @@ def _draft_model(candidate: Candidate, parts: Parts) -> Drafter:
         what = f"the draft has {larger:,} parameters and the target {smaller:,}"
         raise EngineError(parts.engine, what, "exchange the two, or use a smaller draft")
     fit(draft.model, ours)
-    model = DraftModel(Network(draft.model))
+    model = DraftModel(Network(draft.model), candidate.min_confidence or 0.0)
     return Composed(_lookup(candidate, parts), model) if candidate.options.get(LOOKUP_FIRST) else model
 
 
 def _lookup(candidate: Candidate, parts: Parts) -> Drafter:
-    return PromptLookup(candidate.max_ngram, parts.network.device)
+    return PromptLookup(candidate.max_ngram, parts.network.device, candidate.drafts_per_match)
 
 
 def _early_exit(candidate: Candidate, parts: Parts) -> Drafter:
     assert candidate.exit_layer is not None  # noqa: S101 - a suite without one is refused when it is read
-    return EarlyExit(parts.network, candidate.exit_layer)
+    return EarlyExit(parts.network, candidate.exit_layer, candidate.min_confidence or 0.0)
 
 
 def _synthetic(candidate: Candidate, parts: Parts) -> Drafter:
@@ -84,6 +85,13 @@ def _synthetic(candidate: Candidate, parts: Parts) -> Drafter:
 def verifier(candidate: Candidate) -> Verifier | None:
     """What judges drafts, None for the exact rule; a forced rate keeps tokens by lot."""
     return None if candidate.acceptance is None else ForcedVerifier(candidate.acceptance)
+
+
+def length(candidate: Candidate) -> Length:
+    """How long drafts are: always the same, unless a request's drafts must pay."""
+    if candidate.min_acceptance is None:
+        return Constant(candidate.num_draft_tokens)
+    return Paying(candidate.num_draft_tokens, candidate.min_acceptance)
 
 
 METHODS: Mapping[Method, Callable[[Candidate, Parts], Drafter]] = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import transformers
 
+from pytest_specgate.decoding.drafters.base import Drafter
+from pytest_specgate.decoding.network import Network
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading, machine, shaping
 from pytest_specgate.engines.hf.loading import Loaded
@@ -78,6 +80,13 @@ def is_large(target: Loaded, device: str) -> bool:
     return device != "cpu" or size(target.model) >= _LARGE
 
 
+def with_copies(read: MemoryReading, target: Network, drafter: Drafter | None) -> MemoryReading:
+    """With the weights that the decoder's networks keep a second time, in a form that is read faster."""
+    theirs = sum(network.copied_bytes for network in drafter.networks()) if drafter else 0
+    weights = None if read.weights_draft is None else read.weights_draft + theirs
+    return replace(read, weights_target=(read.weights_target or 0) + target.copied_bytes, weights_draft=weights)
+
+
 def bounds(target: Loaded, draft: Loaded | None, draft_tokens: int, block: int | None = None) -> Bounds:
     """What requests at the edge are made from. Ids beyond the tokenizer's are no part of the vocabulary."""
     rows = int(target.model.config.get_text_config().vocab_size)
@@ -130,6 +139,9 @@ def candidate(spec: EngineSpec, draft_tokens: int, draft: Loaded | None) -> dict
     facts = {"method": spec.candidate.method.value, "k": str(draft_tokens)}
     if spec.candidate.acceptance is not None:
         facts["forced acceptance"] = f"{spec.candidate.acceptance:g}"
+    for name in ("min_confidence", "min_acceptance", "drafts_per_match"):
+        if (value := getattr(spec.candidate, name)) is not None:
+            facts[name] = f"{value:g}"
     if spec.candidate.options:
         facts["options"] = _written(spec.candidate.options)
     return facts | ({"draft": draft.content} if draft else {})
