@@ -181,9 +181,9 @@ def head(options: argparse.Namespace) -> str:
 Made by `python benchmarks/decoding.py {command}` on {now:%Y-%m-%d %H:%M} UTC: {cpu_model()}, {os.cpu_count()} cores,
 one thread, load average before it {load}; Python {platform.python_version()}, torch {torch.__version__}, transformers
 {version("transformers")}. SmolLM2-135M-Instruct and the bundled draft, greedy, {options.tokens} tokens at most,
-{sampled} (first turns). Decoding alone: what one token takes is taken off. A ratio is taken within a turn of all arms
-on the same prompts, and the median over turns is told, by CPU time and by wall time; *all tokens* is all tokens over all
-CPU time.
+{sampled} (first turns). Decoding alone: what one token takes is taken off.
+A ratio is taken within a turn of all arms on the same prompts, and the median over turns is told, by CPU time and by
+wall time; *all tokens* is all tokens over all CPU time.
 Which goals are reached depends on the machine and on what else it does; read the ratios.
 """
 
