@@ -1,11 +1,11 @@
-"""What scoring adds: its time as a share of the candidate arm's, interleaved, on the cases of the bundled suites.
+"""What scoring adds: its time as a share of the candidate arm's, on the cases of the bundled suites.
 
-Each round runs the candidate arm on all prompts of a case, and then scores what it said: greedy texts as
-``greedy_exactness`` does, drawn ones as ``distribution_fit`` does (controls aside). Shares are taken within a round,
-of wall and of this process's CPU time, and their median is told. A greedy case scores its texts once however many
-rounds it has, so its share of a whole run is that of a round divided by the rounds.
+The candidate arm runs round by round, and texts are scored where a run would: those of a drawn case at looks after 1, 2,
+4 and so on rounds, as ``distribution_fit`` does, those of a greedy case once each at the end, as ``greedy_exactness``
+does, controls aside. So both sides of the ratio are measured in turn, in one process; it is told of wall time and of
+this process's CPU time, which others on the machine disturb less.
 
-python benchmarks/scoring.py [--suites suites/smoke.specgate.yaml ...] [--rounds 3] [--threads 1] [--limit 0]
+python benchmarks/scoring.py [--suites suites/smoke.specgate.yaml ...] [--rounds 4] [--threads 1] [--limit 0]
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.measure.dialogue import Dialogue
 from pytest_specgate.measure.schedule import blocks
 from pytest_specgate.records import Arm, Request, Trace
+from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.load import load_suite
 
@@ -47,29 +47,38 @@ def answered(engine: Any, case: Case, number: int, limit: int) -> tuple[list[Req
     return requests, traces
 
 
-def scored(engine: Any, case: Case, requests: Sequence[Request], traces: Sequence[Trace]) -> None:
+def scored(engine: Any, case: Case, texts: Sequence[tuple[Request, tuple[int, ...]]]) -> None:
     """As the pass after the rounds does, or the one between them."""
-    texts = [trace.token_ids for trace in traces]
+    requests, ids = [request for request, _ in texts], [ids for _, ids in texts]
     if case.sampling.greedy:
-        engine.score(requests, texts)
+        engine.score(requests, ids)
     else:
-        engine.chances(requests, texts)
+        engine.chances(requests, ids)
 
 
 def compare(suite: Suite, case: Case, engine: Any, options: argparse.Namespace) -> None:
     """Print one line for a case."""
-    shares: list[Spent] = []
     asked, said = answered(engine, case, 0, 1)
-    scored(engine, case, asked, said)
+    scored(engine, case, [(asked[0], said[0].token_ids)])
+    looks = (options.rounds,) if case.sampling.greedy else doubling(options.rounds).rounds
+    spent: dict[str, list[Spent]] = {"arm": [], "scoring": []}
+    new: dict[tuple[str, tuple[int, ...]], Request] = {}
+    texts = tokens = 0
     for number in range(options.rounds):
-        arm, (requests, traces) = timed(lambda number=number: answered(engine, case, number, options.limit))
-        score, _ = timed(lambda requests=requests, traces=traces: scored(engine, case, requests, traces))
-        shares.append((score[0] / arm[0], score[1] / arm[1]))
-    tokens = sum(len(trace.token_ids) for trace in traces)
-    wall, cpu = (median(share[kind] for share in shares) for kind in (0, 1))
+        took, (requests, traces) = timed(lambda number=number: answered(engine, case, number, options.limit))
+        spent["arm"].append(took)
+        new |= {(trace.prompt, trace.token_ids): request for request, trace in zip(requests, traces)}
+        tokens += sum(len(trace.token_ids) for trace in traces)
+        if number + 1 in looks:
+            due = [(request, ids) for (_, ids), request in new.items()]
+            took, _ = timed(lambda due=due: scored(engine, case, due))
+            spent["scoring"].append(took)
+            texts += len(due)
+            new.clear()
+    arm, score = ([sum(each[kind] for each in spent[name]) for kind in (0, 1)] for name in ("arm", "scoring"))
     print(
-        f"{suite.name} {case.id:40} {len(traces)} texts, {tokens} tokens a round: arm {arm[0]:.2f} s, scoring "
-        f"{score[0]:.2f} s; share {wall:.1%} wall, {cpu:.1%} CPU",
+        f"{suite.name} {case.id:30} {options.rounds} rounds, {tokens} tokens, {texts} texts scored: CPU seconds "
+        f"{arm[1]:.2f} and {score[1]:.2f}; share {score[0] / arm[0]:.1%} of wall time, {score[1] / arm[1]:.1%} of CPU",
         flush=True,
     )
 
@@ -78,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     suites = ["suites/smoke.specgate.yaml", "suites/sampling.specgate.yaml"]
     parser.add_argument("--suites", nargs="+", default=suites)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=int, default=0, help="so many prompts of each case; 0 for all")
     options = parser.parse_args()
