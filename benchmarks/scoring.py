@@ -1,9 +1,9 @@
 """What scoring adds: its time as a share of the candidate arm's, on the cases of the bundled suites.
 
-The candidate arm runs round by round, and texts are scored where a run would: those of a drawn case at looks after 1, 2,
-4 and so on rounds, as ``distribution_fit`` does, those of a greedy case once each at the end, as ``greedy_exactness``
-does, controls aside. So both sides of the ratio are measured in turn, in one process; it is told of wall time and of
-this process's CPU time, which others on the machine disturb less.
+The candidate arm runs round by round, and texts are scored where a run would: those of a drawn case at looks after 1,
+2, 4 and so on rounds, as ``distribution_fit`` does, those of a greedy case once each at the end, as
+``greedy_exactness`` does, controls aside. So both sides of the ratio are measured in turn, in one process; it is told
+of wall time and of this process's CPU time, which others on the machine disturb less.
 
 python benchmarks/scoring.py [--suites suites/smoke.specgate.yaml ...] [--rounds 4] [--threads 1] [--limit 0]
 """
