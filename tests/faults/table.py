@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
 
 from tests.faults.entry import Entry
@@ -58,7 +58,7 @@ def page(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     """The whole page."""
     faults = [entry for entry in entries if entry.id[0] == "V"]
     sound = [entry for entry in entries if entry.id[0] != "V"]
-    lines = [HEAD, f"This run: {_seeds(entries, results)}, {_commits(entries, results)}; {_total(faults, results)}.\n"]
+    lines = [HEAD, f"This run: {_seeds(entries, results)}, {_commits(results)}; {_total(faults, results)}.\n"]
     for part, (end, title) in enumerate(PARTS):
         begin = PARTS[part - 1][0] if part else 0
         chosen = [entry for entry in faults if begin <= int(entry.id[1:]) < end]
@@ -82,21 +82,29 @@ def _seeds(entries: Sequence[Entry], results: Sequence[Result]) -> str:
     return f"{least} seeds of each entry" if least == most else f"{least} to {most} seeds of each entry"
 
 
-def _commits(entries: Sequence[Entry], results: Sequence[Result]) -> str:
-    """What ran: the commit of most results, and which seeds or which entries are of another."""
-    counts = Counter(result.commit or "unknown" for result in results).most_common()
-    first, *others = [commit for commit, _ in counts] or ["unknown"]
-    parts = [_part(entries, [result for result in results if result.commit == commit], commit) for commit in others]
-    return f"at commit {first}" + (f" ({'; '.join(parts)})" if parts else "")
+def _commits(results: Sequence[Result]) -> str:
+    """What ran: the commits of most entries by their seeds, and the entries that were run again."""
+    by_entry: dict[str, list[tuple[int, str]]] = {}
+    for result in results:
+        by_entry.setdefault(result.id, []).append((result.seed, result.commit or "unknown"))
+    alike: dict[str, list[str]] = {}
+    for name, own in by_entry.items():
+        alike.setdefault(_stretches(sorted(own)), []).append(name)
+    usual, *others = sorted(alike.items(), key=lambda item: -len(item[1])) or [("at unknown", [])]
+    again = [f"{', '.join(names)} {where}" for where, names in others]
+    return usual[0] + (f" ({'; '.join(again)})" if again else "")
 
 
-def _part(entries: Sequence[Entry], own: Sequence[Result], commit: str) -> str:
-    """Whole seeds of a commit by their numbers, and what else is of it by the entries' ids."""
-    seeds = sorted({result.seed for result in own})
-    whole = [seed for seed in seeds if sum(result.seed == seed for result in own) == len(entries)]
-    rest = list(dict.fromkeys(result.id for result in own if result.seed not in whole))
-    said = [f"seeds {', '.join(map(str, whole))}"] if whole else []
-    return f"{' and '.join([*said, *([', '.join(rest)] if rest else [])])} at {commit}"
+def _stretches(own: Sequence[tuple[int, str]]) -> str:
+    """Which seeds of an entry ran at which commit."""
+    parts = []
+    for commit, group in groupby(own, key=lambda one: one[1]):
+        seeds = [seed for seed, _ in group]
+        numbers = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        parts.append((numbers, f"at commit {commit}"))
+    if len(parts) == 1:
+        return parts[0][1]
+    return "seeds " + ", ".join(f"{numbers} {where}" for numbers, where in parts)
 
 
 def _rows(entries: Sequence[Entry], results: Sequence[Result]) -> Iterator[str]:

@@ -64,10 +64,10 @@ def test_the_page_names_the_software_that_ran() -> None:
     made = [result("V01", seed, commit="aaa") for seed in (0, 1)]
     assert "2 seeds of each entry, at commit aaa; 1 of 1" in page([_entry("V01")], made)
     both = [_entry("V01"), _entry("V02")]
-    made = [*made, result("V02", 0, commit="bbb"), result("V02", 1, commit="aaa")]
-    assert "at commit aaa (V02 at bbb); 2 of 2" in page(both, made)
-    made = [*made, *(result(one, 2, commit="bbb") for one in ("V01", "V02"))]
-    assert "at commit aaa (seeds 2 and V02 at bbb); 2 of 2" in page(both, made)
+    twice = [*made, *(result("V02", seed, commit="bbb") for seed in (0, 1))]
+    assert "at commit aaa (V02 at commit bbb); 2 of 2" in page(both, twice)
+    later = [result("V01", seed, commit="bbb") for seed in (2, 3, 4)]
+    assert "seeds 0 to 1 at commit aaa, 2 to 4 at commit bbb; 1 of 1" in page(both[:1], [*made, *later])
 
 
 def test_the_committed_page_knows_every_entry() -> None:
