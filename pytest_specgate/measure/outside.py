@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_specgate.engines.base import Engine, FromOutside
+from pytest_specgate.engines.base import Engine, FromOutside, Tokenized
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.logits import Between, Control, Scores
 from pytest_specgate.measure.texts import requests_of
@@ -59,6 +59,10 @@ def scorable(engine: Engine, request: Request) -> bool:
     scorer, sampling = outsider(engine), request.sampling
     if scorer is None or scorer.shapes:
         return True
+    if request.token_ids is not None and isinstance(engine, Tokenized):
+        window = engine.bounds().window  # a server scores no text that leaves it no room for a token
+        if window is not None and len(request.token_ids) + request.max_tokens >= window:
+            return False
     shaped = (sampling.frequency_penalty, sampling.presence_penalty, sampling.logit_bias, sampling.bad_words)
     return not any(shaped) and sampling.min_tokens == 0 and sampling.repetition_penalty in (None, 1.0)
 

@@ -108,8 +108,10 @@ class _Asking:
             if all(replies):
                 self.probes += together
                 self.replies += [reply for arm in replies for reply in arm]
-            if together[0].after and not all(reply.trace for arm in replies for reply in arm) and not self._mended():
-                self.left_out.append(f"what comes after {together[0].after}: the server does not answer any more")
+            silent = any(reply.trace is None for arm in replies for reply in arm)
+            if silent and isinstance(self.engine, FromOutside) and not self._mended():
+                last = together[0].after or company
+                self.left_out.append(f"what comes after {last}: the server does not answer any more")
                 self.gone = True
                 return
 

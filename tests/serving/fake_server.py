@@ -179,6 +179,9 @@ class FakeServer:
             return await _send(writer, (200, "application/json", json.dumps(self.posts[path](body))))
         self.requests.append(body)
         script = self.script
+        if script.lacks and script.lacks in body:
+            said = json.dumps({"error": {"message": f"{script.lacks} is not yet supported with speculative decoding"}})
+            return await _send(writer, (400, "application/json", said))
         if script.window and not 0 < len(prompt_ids(script, body)) <= script.window - int(body["max_tokens"]):
             said = json.dumps({"error": {"message": f"the window is {script.window} tokens"}})
             return await _send(writer, (400, "application/json", said))

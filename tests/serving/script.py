@@ -33,7 +33,8 @@ class Script:
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
     ``several`` answers, it gives one.
 
-    One that ``honours`` requests does all that they ask, and refuses prompts and budgets beyond its ``window``.
+    One that ``honours`` requests does all that they ask, and refuses prompts and budgets beyond its ``window``,
+    and the setting that it ``lacks``.
     ``drawn`` is whether tokens are drawn where a request has a temperature: from the ``target``, from the ``draft``, or
     ``unfiltered`` (see :mod:`tests.serving.target`). ``template`` is how many tokens the chat template makes of a
     prompt; the server counts ``misread`` more of them.
@@ -76,6 +77,7 @@ class Script:
     drawn: str = ""
     honours: bool = False
     window: int = 0
+    lacks: str = ""
     template: int = 7
     misread: int = 0
 

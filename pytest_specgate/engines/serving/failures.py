@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from typing import Any
 
@@ -49,8 +50,14 @@ def endless(max_tokens: int) -> Failure:
     return Failure(f"goes on far beyond its budget of {max_tokens} tokens", f"{_LOOK}: it does not keep max_tokens")
 
 
+#: How servers say that they know a setting and do not take it.
+_NOT_TAKEN = re.compile(r"\b(not (yet )?supported|unsupported|does not support)\b", re.IGNORECASE)
+
+
 def broken_off(said: str, code: int) -> Failure:
     """The stream carries an error in place of an answer; ``code`` is the status that it stands for, else 0."""
+    if code in (400, 422) and _NOT_TAKEN.search(said):
+        return Lacking(f"takes no such request: {said}", _SETTINGS)
     return Failure(f"broke off with an error: {said}", _SETTINGS if code in (400, 422) else _LOOK)
 
 
@@ -63,7 +70,7 @@ def of_status(status: int, text: str, model: str) -> Failure:
     if status == 404:
         return Failure(what, f"check that it serves a model named {model!r}, and 'url' and 'endpoint'")
     if status in (400, 422):
-        return Failure(what, _SETTINGS)
+        return Lacking(what, _SETTINGS) if _NOT_TAKEN.search(said) else Failure(what, _SETTINGS)
     if status in (429, 503):
         return Failure(what, "lower the scenario's concurrency, or wait until the server is free")
     if 300 <= status < 400:
