@@ -5,7 +5,7 @@ process does not, and is the better witness. All is decoding alone: a run that m
 those of the full suite, subsampled; greedy.
 
 taskset -c 0 python benchmarks/decoding.py [--dtype bfloat16 float32] [--prompts 1] [--rounds 3] [--tokens 48]
-    [--only plain suite copy batch] [--page docs/decoding.md]
+    [--only plain suite assisted copy batch] [--others plain copy batch] [--page docs/decoding.md]
 """
 
 from __future__ import annotations
@@ -134,35 +134,37 @@ def reached(section: Section, found: Mapping[str, Timed], dtype: str) -> tuple[s
 GOALS = ["goal", "", "median by CPU", "by wall", "all tokens by CPU", "turns", "arm", ""]
 
 
-def report(options: argparse.Namespace) -> Iterator[str]:
-    """The page's parts: goals first, so they come last."""
-    goals: Table = []
-    details: list[str] = []
+def pages(options: argparse.Namespace) -> Iterator[str]:
+    """The page as far as it is measured, after every section: what is stopped early has told something."""
+    begun, goals, details = head(options), list[list[str]](), list[str]()
     for dtype in options.dtype:
         options.now, options.k, models = dtype, 2, Models(options.draft, dtype)
-        profiled: dict[str, dict[str, float]] = {}
-        for name in options.only:
+        for name in options.only if dtype == options.dtype[0] else options.others:
             section = SECTIONS[name](models, options)
             rounds = 1 if name in {"suite", "assisted", "copy"} else options.rounds
             found = in_turn(section.arms, section.groups, options.tokens, rounds)
             best, row = reached(section, found, dtype)
             goals.append(row)
-            print(row, file=sys.stderr, flush=True)
             details.append(f"## {section.title}, {dtype}\n\n" + _table(HEADS, list(compared(section, found))))
             if name == "suite":
-                options.k = int(best.split("k=")[1].split(",")[0]) if "min" not in best else options.k
-            for arm in dict.fromkeys((section.base, best)):
-                if name in {"suite", "batch"}:
-                    profiled[f"{name}: {arm}"] = shares(section.arms[arm], section.groups[0], options.tokens)
-        if profiled:
-            details.append(f"## Where the time goes, {dtype}\n\n" + _shares(profiled))
-    yield "## Goals\n\n" + _table(GOALS, goals)
-    yield from details
+                options.k = _constant(found)
+            if name in {"suite", "batch"}:
+                arms = {arm: section.arms[arm] for arm in dict.fromkeys((section.base, best))}
+                told = {arm: shares(run, section.groups[0], options.tokens) for arm, run in arms.items()}
+                details.append(_shares(told))
+            yield "\n".join([begun, "## Goals\n", _table(GOALS, goals), *details])
+
+
+def _constant(found: Mapping[str, Timed]) -> int:
+    """The best constant draft length."""
+    lengths = {k: found[f"draft, k={k}"].rate() for k in (1, 2, 3, 4)}
+    return max(lengths, key=lambda k: lengths[k])
 
 
 def _shares(profiled: Mapping[str, Mapping[str, float]]) -> str:
     rows = [[name, *(f"{told[part]:.0%}" for part in (*PARTS, OTHER, BETWEEN))] for name, told in profiled.items()]
-    said = "Shares of an arm's time, its prompt included, by torch's profiler, which makes small operations dearer."
+    said = "Where the time goes, of one prompt or batch with its prefill: by torch's profiler, to which small operations"
+    said += " look dearer than they are."
     return f"{said}\n\n" + _table(["arm", *PARTS, OTHER, BETWEEN], rows)
 
 
@@ -196,13 +198,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--draft", default="models/smollm2-draft")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--others", nargs="*", choices=SECTIONS, default=list(SECTIONS), help="of further dtypes")
     parser.add_argument("--page", type=Path, help="write the page there instead of printing it")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    page = "\n".join([head(options), *report(options)])
-    if options.page:
-        options.page.write_text(page, encoding="utf-8")
-    else:
+    page = ""
+    for page in pages(options):
+        if options.page:
+            options.page.write_text(page, encoding="utf-8")
+    if not options.page:
         print(page)
 
 
