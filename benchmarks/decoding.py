@@ -163,8 +163,8 @@ def _constant(found: Mapping[str, Timed]) -> int:
 
 def _shares(profiled: Mapping[str, Mapping[str, float]]) -> str:
     rows = [[name, *(f"{told[part]:.0%}" for part in (*PARTS, OTHER, BETWEEN))] for name, told in profiled.items()]
-    said = "Where the time goes, of one prompt or batch with its prefill: by torch's profiler, to which small operations"
-    said += " look dearer than they are."
+    said = "Where the time goes, of one prompt or batch with its prefill: by torch's profiler, to which small "
+    said = f"{said}operations look dearer than they are."
     return f"{said}\n\n" + _table(["arm", *PARTS, OTHER, BETWEEN], rows)
 
 
