@@ -50,11 +50,11 @@ def fresh_starts(observed: Observed) -> Ruling:
 def pair_noise(observed: Observed) -> Ruling:
     """Robust spread of a prompt's log ratios over the rounds of the run.
 
-    The candidate's time is taken by its own rounds where it tells them: how many of those a drawn text needs differs
-    from draw to draw, and is no matter of the machine.
+    The candidate's time is taken by token, and by its own rounds where it tells them: how many of those a drawn text
+    needs differs from draw to draw, and is no matter of the machine. What either explains is no noise.
     """
-    ratios = _log_ratios(observed.pairs, _per_step)
-    noise = within(ratios.values())
+    spreads = [within(_log_ratios(observed.pairs, cost).values()) for cost in (_per_token, _per_step)]
+    noise = min((spread for spread in spreads if spread is not None), default=None)
     if noise is None:
         return Ruling(True, "one round only: no noise to see")
     return Ruling(noise <= LARGEST_NOISE, f"pairs scatter by {noise:.1%} (at most {LARGEST_NOISE:.0%})")
