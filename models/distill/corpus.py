@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from pathlib import Path
 
@@ -66,11 +66,6 @@ class Corpus:
             self.top_log_probs[flat],
             self.lengths[list(rows)],
         )
-
-    def packed(self, size: int) -> Corpus:
-        """The same places with every ``size`` rows run together into one."""
-        sums = np.add.reduceat(self.lengths, np.arange(0, len(self.lengths), size))
-        return replace(self, lengths=sums.astype(np.int32))
 
     def save(self, path: Path) -> None:
         """Write one ``.npz``; it appears whole or not at all."""

@@ -1,4 +1,4 @@
-"""The draft itself: a small Llama with the target's vocabulary; made new, grown from an earlier one, saved."""
+"""The draft itself: a small Llama with the target's vocabulary; made new, saved."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from circuit import build_in, rank_for, rows_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
 
@@ -14,14 +15,18 @@ from transformers import LlamaConfig, LlamaForCausalLM
 class Shape:
     """The sizes that a new draft is made in."""
 
-    hidden: int = 160
-    layers: int = 3
-    heads: int = 5
-    intermediate: int = 768
+    hidden: int = 128
+    layers: int = 2
+    heads: int = 4
+    intermediate: int = 1536
 
 
 def new_draft(target: LlamaForCausalLM, shape: Shape) -> LlamaForCausalLM:
-    """A small Llama with the target's vocabulary, rotary base and special tokens, embeddings by SVD."""
+    """A small Llama with the target's vocabulary, rotary base and special tokens.
+
+    Its embeddings hold the best approximation of the target's that there is room for, and it looks back (see
+    ``circuit``); the rest is random.
+    """
     config = LlamaConfig(
         vocab_size=target.config.vocab_size,
         hidden_size=shape.hidden,
@@ -39,23 +44,11 @@ def new_draft(target: LlamaForCausalLM, shape: Shape) -> LlamaForCausalLM:
     )
     draft = LlamaForCausalLM(config).float()
     embeddings = target.get_input_embeddings().weight.float()
-    left, values, _ = torch.svd_lowrank(embeddings - embeddings.mean(0), q=shape.hidden, niter=4)
-    start = left * values
-    draft.get_input_embeddings().weight.data.copy_(start * (0.05 / start.std()))
-    return draft
-
-
-def grown(start: Path, layers: int) -> LlamaForCausalLM:
-    """An earlier draft, with blocks added on top until it has ``layers``; a new block begins by passing all through."""
-    old = LlamaForCausalLM.from_pretrained(start, dtype=torch.float32)
-    config = copy.deepcopy(old.config)
-    config.num_hidden_layers = max(layers, config.num_hidden_layers)
-    config.layer_types = None
-    draft = LlamaForCausalLM(config).float()
-    draft.load_state_dict(old.state_dict(), strict=False)
-    for block in draft.model.layers[old.config.num_hidden_layers :]:
-        torch.nn.init.zeros_(block.self_attn.o_proj.weight)
-        torch.nn.init.zeros_(block.mlp.down_proj.weight)
+    rank = rank_for(shape.hidden)
+    left, values, _ = torch.svd_lowrank(embeddings - embeddings.mean(0), q=rank, niter=4)
+    rows = rows_of(left * values)
+    draft.get_input_embeddings().weight.data.copy_(rows)
+    build_in(draft)
     return draft
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corpus import Origin
-from openings import OPENINGS, REQUESTS
+from openings import FOLLOW_UPS, OPENINGS, REQUESTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 USER_TURN_TOKENS = 96
 ANSWER_TOKENS = (96, 128, 192)
 USER_TEMPERATURE = 0.9
-ANSWER_TEMPERATURE = 0.8
-GREEDY_SHARE = 0.6
-RECYCLED_SHARE = 0.5
-FOLLOW_UP_SHARE = 0.2
+ANSWER_TEMPERATURE = 0.6
+GREEDY_SHARE = 0.75
+RECYCLED_SHARE = 0.6
+FOLLOW_UP_SHARE = 0.35
+GIVEN_FOLLOW_UP_SHARE = 0.5
+DISGUISED_SHARE = 0.6
 PASSAGE_TOKENS = (24, 128)
+REQUEST_TOKENS = 256
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,16 @@ def template_of(tokenizer: PreTrainedTokenizerBase) -> Template:
 class Writer:
     """Thinks up scripts. Answers that came to their end are kept and handed back as passages to work on."""
 
-    def __init__(self, template: Template, encode: Callable[[str], list[int]], rng: random.Random) -> None:
-        self._template, self._encode, self._rng = template, encode, rng
-        self._passages: deque[tuple[int, ...]] = deque(maxlen=512)
+    def __init__(
+        self,
+        template: Template,
+        encode: Callable[[str], list[int]],
+        rng: random.Random,
+        disguise: Callable[[Sequence[int], random.Random], tuple[int, ...]] = lambda ids, _: tuple(ids),
+    ) -> None:
+        """``disguise`` gives a passage other names and numbers, so that only looking back tells them."""
+        self._template, self._encode, self._rng, self._disguise = template, encode, rng, disguise
+        self._passages: deque[tuple[int, ...]] = deque(maxlen=2048)
 
     def remember(self, answer: Sequence[int]) -> None:
         """Keep an answer, without its end mark, as a passage for later requests."""
@@ -91,7 +101,7 @@ class Writer:
         else:
             parts = self._invention(self._rng.choice(OPENINGS))
         while self._rng.random() < FOLLOW_UP_SHARE:
-            parts += [Given(self._template.to_user), *self._invention("")]
+            parts += [Given(self._template.to_user), *self._follow_up()]
         return parts
 
     def _invention(self, opening: str) -> list[Given | Drawn]:
@@ -99,13 +109,29 @@ class Writer:
         turn = Drawn(Origin.USER, USER_TURN_TOKENS, USER_TEMPERATURE)
         return [Given(tuple(self._encode(opening))), turn, Given(self._template.to_answer), self._answer()]
 
+    def _follow_up(self) -> list[Given | Drawn]:
+        """A further user turn, made up or one of the short ones that fit everywhere, and its answer."""
+        if self._rng.random() >= GIVEN_FOLLOW_UP_SHARE:
+            return self._invention("")
+        return self._asked(tuple(self._encode(self._rng.choice(FOLLOW_UPS))))
+
     def _request(self) -> list[Given | Drawn]:
-        """A user turn that asks for something to be done with a passage; an unfinished one is ended by the target."""
-        before, after = self._rng.choice(REQUESTS).split("{}")
-        ids = (*self._encode(before), *self._rng.choice(self._passages), *self._encode(after))
-        if after.strip():
+        """A user turn that asks for something to be done with passages; an unfinished one is ended by the target."""
+        *texts, last = self._rng.choice(REQUESTS).split("{}")
+        ids: tuple[int, ...] = ()
+        for text in texts:
+            ids += (*self._encode(text), *self._passage(REQUEST_TOKENS // len(texts)))
+        ids += tuple(self._encode(last))
+        if last.strip():
             turn = Drawn(Origin.USER, USER_TURN_TOKENS, USER_TEMPERATURE)
             return [Given(ids), turn, Given(self._template.to_answer), self._answer()]
+        return self._asked(ids)
+
+    def _passage(self, longest: int) -> tuple[int, ...]:
+        passage = self._rng.choice(self._passages)[:longest]
+        return self._disguise(passage, self._rng) if self._rng.random() < DISGUISED_SHARE else passage
+
+    def _asked(self, ids: tuple[int, ...]) -> list[Given | Drawn]:
         return [Given((*ids, self._template.end, *self._template.to_answer)), self._answer()]
 
     def _answer(self) -> Drawn:

