@@ -50,7 +50,8 @@ def _cell(engine: str, place: tuple[str, ...], views: Sequence[CaseView], absent
     if worst.refused:
         return Cell(engine, place, State.REFUSED, worst.refused, worst.outcome is Outcome.PASS)
     if worst.outcome is not Outcome.PASS:
-        return Cell(engine, place, _STATES[worst.outcome], f"{worst.gate}: {worst.reason}", bool(worst.softened))
+        fails = worst.outcome is not Outcome.INCONCLUSIVE and not worst.softened
+        return Cell(engine, place, _STATES[worst.outcome], f"{worst.gate}: {worst.reason}", not fails)
     return Cell(engine, place, _working([view.measurement for view in views], verdicts))
 
 

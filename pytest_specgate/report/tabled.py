@@ -40,7 +40,8 @@ SIGNS = {
 class Cell:
     """One engine: ``place`` is its options, one per axis; ``note`` is why it is refused, broken, undecided or not run.
 
-    ``expected`` is false where that fails the build: an engine is refused, or runs, and the suite says otherwise.
+    ``expected`` is false where a gate of it fails, or could not be judged, against what the suite says; an undecided
+    one is not told apart by it.
     """
 
     engine: str

@@ -348,6 +348,16 @@ def test_what_cannot_work_is_refused_at_start(models: Path, what: str) -> None:
     assert refused(build(models, settings.pop("candidate"), **settings)).startswith(text)
 
 
+@pytest.mark.parametrize(("name", "stops"), [("tiny-llama", True), ("tiny-lfm2", True), ("tiny-gpt2", False)])
+def test_classes_that_stop_early_are_told_from_those_that_run_on(name: str, stops: bool) -> None:
+    import torch
+
+    from pytest_specgate.engines.hf import methods, shapes
+
+    context = EngineContext("e", EngineSpec(), Path())
+    assert methods._stops(shapes.made(f"shape://{name}", context, torch.float32, "cpu"), 2) is stops
+
+
 def test_mixed_precision_may_be_allowed(models: Path) -> None:
     candidate = {**METHODS["draft_model"], "dtype": "float32", "allow_mixed_precision": True}
     engine = build(models, candidate)

@@ -114,7 +114,14 @@ def _stops(model: Any, layers: int) -> bool:
     except IndexError:
         return False
     cache = getattr(out, "cache", None) or out.past_key_values
-    return len([layer for layer in cache.layers if layer.is_initialized]) <= layers
+    return len([layer for layer in cache.layers if _holds(layer)]) <= layers
+
+
+def _holds(layer: Any) -> bool:
+    """Whether a layer of a cache has been written: keys and values, or the states of one without attention."""
+    states = (getattr(layer, "is_conv_states_initialized", {}), getattr(layer, "is_recurrent_states_initialized", {}))
+    flags = [value for known in states for value in (known.values() if isinstance(known, dict) else [known])]
+    return bool(getattr(layer, "is_initialized", False)) or any(flags)
 
 
 def _mtp(candidate: Candidate, parts: Parts) -> Plan:
