@@ -78,7 +78,7 @@ class _Answers:
             yield from (Broken(probe.name, Arm.CANDIDATE, what) for what in told)
         if not probe.request.sampling.greedy:
             return
-        if what := self._apart(other, _said(one.trace), f"the reference arm's: {probe.looks_for}"):
+        if what := self._apart(other, _like(one.trace, other.trace), f"the reference arm's: {probe.looks_for}"):
             yield Broken(probe.name, Arm.CANDIDATE, what)
 
     def differs(self, probe: Probe) -> str:
@@ -86,8 +86,8 @@ class _Answers:
         one, other = (self._replies.get((probe.name, arm)) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
         if one is None or other is None or one.trace is None or other.trace is None:
             return ""
-        same = _as_far(probe, _said(one.trace), _said(other.trace))
-        if not probe.request.sampling.greedy or same or self._apart(other, _said(one.trace), ""):
+        same = _as_far(probe, _like(one.trace, other.trace), _like(other.trace, one.trace))
+        if not probe.request.sampling.greedy or same or self._apart(other, _like(one.trace, other.trace), ""):
             return ""
         return "rounding" if self._legitimate(other) else "untold"
 
@@ -111,17 +111,17 @@ class _Answers:
         yield from _left_wrongly(probe, trace)
         yield from self._quoted_wrongly(probe, reply, trace)
         yield from self._not_the_choice(reply)
-        if probe.expected is not None:
+        if probe.expected is not None and trace.token_ids:
             yield from self._other_than(reply, probe.expected, probe)
         yield from self._against_earlier(probe, reply, trace)
 
     def _against_earlier(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[str]:
         earlier = self._replies.get((probe.same_as, reply.arm))
-        if earlier is not None and earlier.trace is not None and probe.expected is None:
-            yield from self._other_than(reply, _said(earlier.trace), probe)
+        if earlier is not None and earlier.trace is not None and (probe.expected is None or not trace.token_ids):
+            yield from self._other_than(reply, _like(earlier.trace, trace), probe)
         others = [self._replies.get((name, reply.arm)) for name in probe.unlike]
-        texts = [_said(other.trace) for other in others if other is not None and other.trace is not None]
-        if texts and all(text == _said(trace) for text in texts):
+        traces = [other.trace for other in others if other is not None and other.trace is not None]
+        if traces and all(_like(other, trace) == _like(trace, other) for other in traces):
             yield probe.looks_for
 
     def _other_than(self, reply: Reply, ids: Sequence[object], probe: Probe) -> Iterator[str]:
@@ -141,7 +141,7 @@ class _Answers:
     def _apart(self, reply: Reply, ids: Sequence[object], than: str) -> str:
         """How an answer differs from these ids (or letters) beyond what rounding can do; empty if it does not."""
         assert reply.trace is not None  # noqa: S101 - asked of answers alone
-        own = _said(reply.trace)
+        own = reply.trace.text if isinstance(ids, str) else _said(reply.trace)
         if self._probes[reply.probe].request.cancel_after is not None:
             own, ids = own[: len(ids)], ids[: len(own)]
         common = next((at for at, (a, b) in enumerate(zip(own, ids)) if a != b), min(len(own), len(ids)))
@@ -191,11 +191,17 @@ class _Answers:
         """Whether unequal texts mean anything: rounding may turn a draw, or a choice that nothing scored."""
         if probe.settled:
             one, other = (self._replies.get((name, arm)) for name in (probe.same_as, probe.settled))
-            if one and other and one.trace and other.trace and _said(one.trace) == _said(other.trace):
+            both = (one.trace, other.trace) if one and other else (None, None)
+            if both[0] and both[1] and _like(both[0], both[1]) == _like(both[1], both[0]):
                 return True
         if self._measure.fine:
             return True
         return probe.request.sampling.greedy and self._measure.noise is not None
+
+
+def _like(trace: Trace, other: Trace) -> Sequence[object]:
+    """The answer's ids where both answers have them, else its letters."""
+    return trace.token_ids if trace.token_ids and other.token_ids else trace.text
 
 
 def _said(trace: Trace) -> Sequence[object]:

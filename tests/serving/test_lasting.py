@@ -39,6 +39,13 @@ def test_servers_that_do_what_is_asked_pass(project: Project) -> None:
     assert max(asked) == HONOURS.window
 
 
+def test_servers_that_tell_no_ids_are_held_to_their_texts(project: Project) -> None:
+    with scoring(replace(HONOURS, ids=False)) as plain, scoring(replace(FAST, ids=False)) as fast:
+        verdict = swept(project, plain, fast, dialect="vllm")
+
+    assert verdict["outcome"] == "PASS", verdict
+
+
 def test_servers_without_a_tokenizer_are_asked_by_text(project: Project) -> None:
     with FakeServer(HONOURS) as plain, FakeServer(FAST) as fast:
         verdict = swept(project, plain, fast)

@@ -35,7 +35,7 @@ def again(ground: Ground, said: Said) -> Iterator[Probe]:
     wrong = "another text when a request is repeated"
     repeated = ground.request(0)
     yield Probe("again/same", "warm cache", wrong, repeated, expected=told(ground, ids), same_as=PLAIN[0])
-    if repeated.token_ids is not None:
+    if repeated.token_ids is not None and ids:
         begun = (*repeated.token_ids, *ids[: ground.k + 1])
         rest = ids[ground.k + 1 :]
         asked = replace(repeated, prompt="sweep-continued", token_ids=begun, max_tokens=len(rest))

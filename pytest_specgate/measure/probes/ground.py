@@ -81,4 +81,4 @@ class Said:
 
 def told(ground: Ground, ids: tuple[int, ...]) -> tuple[int, ...] | None:
     """What is expected, of an engine whose ids can be relied on."""
-    return ids if ground.bounds is not None else None
+    return ids if ground.bounds is not None and ids else None
