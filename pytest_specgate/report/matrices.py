@@ -36,7 +36,7 @@ def tabulated(
             _cell(engine, place, views.get((suite, engine), ()), why.get(engine, ""))
             for engine, place in grid.engines.items()
         ]
-        cells += [Cell("+".join(place), place, State.ABSENT, reason) for place, reason in grid.left_out.items()]
+        cells += [Cell("+".join(one.place), one.place, State.ABSENT, one.reason) for one in grid.left_out]
         by_place = {cell.place: cell for cell in cells}
         matrices[suite] = Matrix(grid.axes, tuple(by_place[place] for place in combinations(grid.axes)))
     return replace(report, matrices=matrices)

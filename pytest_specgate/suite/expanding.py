@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pytest_specgate.errors import SuiteError
 from pytest_specgate.suite.explain import suite_error
 from pytest_specgate.suite.extends import merge
-from pytest_specgate.suite.matrix import Axis, Grid, MatrixSpec, matches
+from pytest_specgate.suite.matrix import Axis, Grid, LeftOut, MatrixSpec, matches
 from pytest_specgate.suite.model import SuiteSpec
 from pytest_specgate.suite.setups import Method
 from pytest_specgate.suite.tree import Mapping, Node, Scalar, find, plain
@@ -46,11 +46,11 @@ def with_engines(tree: Mapping) -> tuple[Mapping, Grid | None]:
     for number, rule in enumerate(spec.rules):
         check_where(rule.where, axes, tree, (*_STEPS, "rules", number, "where"))
     _refuse_many(axes, tree)
-    made, engines, left_out = dict[str, Mapping](), dict[str, tuple[str, ...]](), dict[tuple[str, ...], str]()
+    made, engines, left_out = dict[str, Mapping](), dict[str, tuple[str, ...]](), list[LeftOut]()
     for place in product(*(axis.options for axis in axes)):
         of_cell = [(n, rule) for n, rule in enumerate(spec.rules) if matches(axes, place, rule.where)]
         if why := next((rule.skip for _, rule in of_cell if rule.skip), None):
-            left_out[place] = why
+            left_out.append(LeftOut(place, why))
             continue
         name = "+".join(place)
         if name in made:
@@ -60,7 +60,7 @@ def with_engines(tree: Mapping) -> tuple[Mapping, Grid | None]:
         engines[name] = place
     if not made:
         raise SuiteError(tree.keys["matrix"], "the matrix leaves all of its cells out", "remove a 'skip'")
-    return _joined(tree, made, axes[0].name, engines), Grid(axes, engines, left_out)
+    return _joined(tree, made, axes[0].name, engines), Grid(axes, engines, tuple(left_out))
 
 
 def check_where(where: Where, axes: Iterable[Axis], tree: Mapping, steps: tuple[str | int, ...]) -> None:

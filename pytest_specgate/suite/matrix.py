@@ -56,12 +56,20 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A cell without an engine, and why."""
+
+    place: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grid:
-    """Where each engine of a matrix stands: its options, one per axis. ``left_out`` says why a cell has no engine."""
+    """Where each engine of a matrix stands: its options, one per axis."""
 
     axes: tuple[Axis, ...]
     engines: Mapping[str, tuple[str, ...]]
-    left_out: Mapping[tuple[str, ...], str]
+    left_out: tuple[LeftOut, ...] = ()
 
     def chosen(self, where: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         """The engines that have, on every axis named, one of these options."""

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specgate.codec import decode, encode
 from pytest_specgate.errors import LocatedError
 from pytest_specgate.suite.cases import Suite, expand
 from pytest_specgate.suite.load import load_suite
+from pytest_specgate.suite.matrix import Grid, LeftOut
+from pytest_specgate.suite.model import Candidate
 
 GOOD = """\
 specgate: 1
@@ -68,7 +71,8 @@ def test_the_grid_says_where_each_engine_stands(tmp_path: Path) -> None:
         ("method", ("draft", "lookup")),
     ]
     assert grid.engines["small+lookup"] == ("small", "lookup")
-    assert grid.left_out == {("large", "lookup"): "nobody asked for it"}
+    assert grid.left_out == (LeftOut(("large", "lookup"), "nobody asked for it"),)
+    assert decode(Grid, encode(grid)) == grid  # as workers of a distributed run send it
     assert grid.chosen({"method": ("draft",)}) == ("small+draft", "large+draft")
 
 
@@ -108,8 +112,8 @@ def test_the_environment_and_paths_are_filled_in(tmp_path: Path) -> None:
 
 NAMES = "use letters, digits and . _ + - (at most 60, the first a letter or digit)"
 MISTAKES = {
-    "option": ("max_ngram: 2", "max_ngrams: 2", "10:51: unknown key 'max_ngrams'; did you mean 'max_ngram'? — valid keys: method, "
-        "draft, num_draft_tokens, max_ngram, exit_layer, acceptance, dtype, allow_mixed_precision, lossy, options"),
+    "option": ("max_ngram: 2", "max_ngrams: 2", "10:51: unknown key 'max_ngrams'; did you mean 'max_ngram'? — valid keys: "
+        f"{', '.join(Candidate.model_fields)}"),
     "value": ("threads: 1", "threads: 0", "3:21: 'threads' is 0 — it must be at least 1"),
     "what is missing": ("small: {target: some/small, candidate: {draft: some/draft, dtype: float32}}", "small: {target: some/small}",
         "9:26: method draft_model needs a draft model — add 'draft: PATH or Hub id'"),
