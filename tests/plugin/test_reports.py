@@ -145,7 +145,8 @@ def test_an_interrupt_leaves_a_report_of_what_was_done(project: Project) -> None
 
 def test_a_report_that_cannot_be_written_fails_the_run(project: Project) -> None:
     project.suite(PASS)
-    project.write("taken", "a file where a folder must go")
+    a_file_appears = "(config.rootpath / 'taken').write_text('a file where a folder must go')"
+    project.write("conftest.py", f"def pytest_specgate_verdict(config, verdict): {a_file_appears}\n")
 
     result = project.run("--specgate-report=taken/out.json")
 
