@@ -7,6 +7,7 @@ back by length, so models that have any are refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -56,6 +57,9 @@ def examine(model: Any) -> Anatomy:
     if attention not in _ATTENTION:
         what = f"attention {attention!r} takes no mask per row"
         raise Refusal(what, f"set attention: {' or '.join(_ATTENTION)}")
+    if "longrope" in _turning(config):
+        what = f"{name} turns every row's positions by the longest of the batch (longrope), so rows change one another"
+        raise Refusal(what, "use another model, or kind: transformers")
     windows = tuple(_window(name, layer) for layer in DynamicCache(config=config).layers)
     kinds = tuple(getattr(config, "layer_types", None) or ())
     if unknown := set(kinds) - _KINDS:
@@ -71,6 +75,13 @@ def examine(model: Any) -> Anatomy:
         vocabulary=int(config.vocab_size),
         cache_name=cache_name,
     )
+
+
+def _turning(config: Any) -> set[str]:
+    """The kinds of rotary scaling that the configuration names, for all layers or by kind of layer."""
+    given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    several = [given, *(one for one in given.values() if isinstance(one, Mapping))]
+    return {str(one.get("rope_type", one.get("type", ""))) for one in several}
 
 
 def _window(name: str, layer: Any) -> int | None:

@@ -18,6 +18,7 @@ from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attentio
 from pytest_specgate.decoding.anatomy import Anatomy
 from pytest_specgate.decoding.cache import Apart, Block, SlotCache, Span
 from pytest_specgate.decoding.projections import Head, Packed, Projections, parts, projections
+from pytest_specgate.decoding.refusal import Refusal
 from pytest_specgate.decoding.rotary import Angles
 
 #: Classes that are driven so.
@@ -76,8 +77,19 @@ class LeanForward:
         dtype: torch.dtype = self._model.dtype
         return dtype
 
-    def __call__(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: SlotCache, keep: int) -> Tensor:
-        """Return scores of ``tokens [rows, width]``; the cache is aimed, ``mask`` is ``[rows, 1, width, length]``."""
+    def __call__(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: SlotCache,
+        keep: int = 0,
+        layers: int | None = None,
+    ) -> Tensor:
+        """Return scores of ``tokens [rows, width]``; the cache is aimed, ``mask`` is ``[rows, 1, width, length]``.
+
+        ``keep`` asks for the last so many positions alone, 0 for all; ``layers`` for the first so many layers.
+        """
         base = self._model.model
         hidden: Tensor = embedding(tokens, base.embed_tokens.weight)
         turn = self._angles(positions, cache.capacity + tokens.shape[1] + 1)
@@ -85,7 +97,7 @@ class LeanForward:
             mask = mask.repeat(1, 1, self._each, 1)
         block = cache.block(hidden, self._shared, self._size)
         # Read anew each time: an early exit lowers the number.
-        for number, layer in enumerate(self._layers[: self.layers]):
+        for number, layer in enumerate(self._layers[: layers or self.layers]):
             hidden = self._attend(layer, hidden, turn, mask, (block, number))
             hidden = layer.matrices.fed(self._norm(hidden, layer.between), hidden)
         return self._head(self._norm(hidden[:, -keep:], base.norm.weight))
@@ -124,8 +136,14 @@ def lean(model: Any, anatomy: Anatomy) -> LeanForward | None:
     if anatomy.name not in CLASSES or any(anatomy.windows) or not _plain(model):
         return None
     with torch.inference_mode():
+        own = _own_scores(model)  # before any of its matrices is packed
         made = LeanForward(model)
-        return made if _agrees(made, model) else None
+        if agree(_probed(made, model), own):
+            return made
+        if not agree(_own_scores(model), own):
+            what = f"{anatomy.name}: its matrices give other scores once they are packed for this processor"
+            raise Refusal(what, "use kind: transformers, and report this with the processor's name")
+        return None
 
 
 def _plain(model: Any) -> bool:
@@ -142,12 +160,20 @@ def _layer(block: Any) -> _Layer:
     return _Layer(projections(block), block.input_layernorm.weight, block.post_attention_layernorm.weight)
 
 
-def _agrees(made: LeanForward, model: Any) -> bool:
-    """Whether a prompt, and one more block after it, get the scores that the model's own modules give."""
-    device = model.device
+def _probe(model: Any) -> Tensor:
     vocabulary = model.config.vocab_size
-    tokens = ((torch.arange(_PROBE, device=device) + 1) * (vocabulary // 7))[None] % vocabulary
-    own = model(input_ids=tokens, use_cache=False).logits
+    return ((torch.arange(_PROBE, device=model.device) + 1) * (vocabulary // 7))[None] % vocabulary
+
+
+def _own_scores(model: Any) -> Tensor:
+    """What the model's own modules make of the probe."""
+    scores: Tensor = model(input_ids=_probe(model), use_cache=False).logits
+    return scores
+
+
+def _probed(made: LeanForward, model: Any) -> Tensor:
+    """The probe's scores, read as a prompt, a block after it, and a last token."""
+    device, tokens = model.device, _probe(model)
     cache = SlotCache(model.config.num_hidden_layers, 1, _PROBE)
     ours = []
     for start, end in ((0, _PROBE - 3), (_PROBE - 3, _PROBE - 1), (_PROBE - 1, _PROBE)):
@@ -159,8 +185,8 @@ def _agrees(made: LeanForward, model: Any) -> bool:
             hidden = torch.arange(end, device=device) > positions[:, :, None]
             lowest = torch.finfo(model.dtype).min
             mask = torch.zeros(hidden.shape, dtype=model.dtype, device=device).masked_fill_(hidden, lowest)[:, None]
-        ours.append(made(tokens[:, start:end], positions, mask, cache, 0))
-    return agree(torch.cat(ours, dim=1), own)
+        ours.append(made(tokens[:, start:end], positions, mask, cache))
+    return torch.cat(ours, dim=1)
 
 
 def agree(scores: Tensor, own: Tensor) -> bool:

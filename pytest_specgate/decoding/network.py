@@ -45,12 +45,15 @@ class Network:
         """``lean`` where the class is driven in few operations, else ``modules``: its own."""
         return "lean" if self._lean else "modules"
 
-    def record(self, recorder: Recorder) -> None:
-        """From now on record forwards by shape and replay them. Raises Refusal for a class that cannot be."""
+    def record(self, fresh: Callable[[], Recorder]) -> None:
+        """From now on record forwards by shape, with recorders that ``fresh`` makes, and replay them.
+
+        Raises Refusal for a class that cannot be.
+        """
         if self._lean is None:
             hint = f"remove 'graphs' or use a model of one of these classes: {', '.join(CLASSES)}, windows apart"
             raise Refusal(f"forwards of {self.anatomy.name} cannot be recorded", hint)
-        self._recordings = Recordings(self._lean, recorder, self.anatomy.context)
+        self._recordings = Recordings(self._lean, fresh, self.anatomy.context)
 
     @property
     def recordings(self) -> Recordings | None:

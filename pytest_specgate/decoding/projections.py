@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -30,7 +31,10 @@ _X86 = platform.machine().lower() in {"x86_64", "amd64"}
 
 
 class Packed(torch.nn.Module):  # type: ignore[misc]  # torch is not followed
-    """What ``torch.nn.Linear`` computes, of a packed matrix; the plain one can be read as ``weight.to_dense()``."""
+    """What ``torch.nn.Linear`` computes, of a packed matrix; the plain one can be read as ``weight.to_dense()``.
+
+    It can neither be saved nor copied nor cast: a model that is packed is for decoding and scoring alone.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
@@ -70,13 +74,27 @@ def packable(part: Any) -> bool:
     return bool(_X86 and weight.device.type == "cpu" and weight.numel() >= LEAST and _multiplied(weight.dtype))
 
 
+@cache
 def _multiplied(dtype: torch.dtype) -> bool:
-    """Whether oneDNN and this processor multiply numbers of this type."""
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    """Whether oneDNN and this processor multiply numbers of this type, and rightly: one small matrix is tried.
+
+    The operations are PyTorch's own and in no promise of it, so a version without them has the plain form.
+    """
+    if dtype not in (torch.float32, torch.bfloat16) or not torch.backends.mkldnn.is_available():
         return False
-    if dtype is torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
-    return dtype is torch.float32
+    try:
+        if dtype is torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001
+            return False
+        numbers = torch.arange(256, dtype=torch.float32).reshape(16, 16).remainder(7).to(dtype)
+        with torch.inference_mode():
+            tried = Packed(numbers, None)
+            made = (tried(numbers), tried.activated(numbers))
+            made += (tried.times(numbers, numbers), tried.plus(numbers, numbers))
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    plain = numbers.float() @ numbers.float().T
+    expected = (plain, silu(plain), plain * numbers, plain + numbers)
+    return all(torch.allclose(one.float(), other, rtol=0.02) for one, other in zip(made, expected))
 
 
 def packed(part: Any) -> Packed:
@@ -197,12 +215,14 @@ class Head:
         self._packed = packed(head) if packable(head) else None
         if self._packed is not None and not tied:
             model.lm_head = self._packed
-        self._matrix: _Matrix = (head.weight, head.bias)
+        # The plain matrix is kept where it is read: packed beside it, an untied one would lie in memory twice.
+        self._matrix: _Matrix | None = (head.weight, head.bias) if self._packed is None else None
         self.copied = head.weight.numel() * head.weight.element_size() if self._packed is not None and tied else 0
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Scores of ``[..., size]``."""
-        if self._packed is None:
+        if self._matrix is not None:
             return product(hidden, *self._matrix)
+        assert self._packed is not None  # noqa: S101 - one of the two is there
         found: Tensor = self._packed(hidden)
         return found

@@ -25,6 +25,8 @@ from pytest_specgate.decoding.lean import LeanForward, agree
 #: Runs something once and returns what runs it again on the same tensors, and gives its result.
 Recorder = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 
+#: Why nothing is recorded where memory ran out; when caches are given back it is tried again.
+_NO_ROOM = "there is no memory to record forwards in"
 #: Recordings of one model; each costs about the memory of its intermediate results.
 MOST = 64
 #: The shortest bucket of lengths, the next ones being twice as long each.
@@ -51,12 +53,16 @@ class _Recording:
 
 
 class Recordings:
-    """The recordings of one model. ``context`` is its window; ``refused`` says why there are none, if so."""
+    """The recordings of one model. ``context`` is its window; ``refused`` says why there are none, if so.
 
-    def __init__(self, forward: LeanForward, recorder: Recorder, context: int | None) -> None:
+    ``fresh`` makes a recorder: one for each cache, for what one recorder recorded may share memory.
+    """
+
+    def __init__(self, forward: LeanForward, fresh: Callable[[], Recorder], context: int | None) -> None:
         self.refused = ""
         self.replayed = 0
-        self._forward, self._recorder, self._context = forward, recorder, context
+        self._forward, self._fresh, self._context = forward, fresh, context
+        self._recorder = fresh()
         self._made: dict[Shape, _Recording] = {}
         self._lacked: Counter[Shape] = Counter()
 
@@ -86,6 +92,9 @@ class Recordings:
         """Throw all away: the cache that they write to is gone. What was lacked is still wanted."""
         self._lacked.update(dict.fromkeys(self._made, 1))
         self._made.clear()
+        self._recorder = self._fresh()
+        if self.refused == _NO_ROOM:
+            self.refused = ""
 
     def make(self, cache: SlotCache) -> None:
         """Record what was lacked, the most wanted first; no row may live, for the cache is written over."""
@@ -114,6 +123,9 @@ class Recordings:
             recording_at.copy_(_places((min(3, shape.length - shape.width),) * shape.rows, shape.width, cache, device))
             expected = run()
             same = agree(made.replay(), expected)
+        except torch.OutOfMemoryError:
+            self._refuse(_NO_ROOM)
+            return
         except RuntimeError as error:
             self._refuse(f"recording failed: {error}")
             return
@@ -133,7 +145,7 @@ class Recordings:
         mask = torch.zeros(hidden.shape, dtype=self._forward.dtype, device=places.device)
         mask = mask.masked_fill_(hidden, torch.finfo(self._forward.dtype).min)[:, None]
         turned = places if self._context is None else places.clamp(max=self._context - 1)
-        return self._forward(tokens, turned, mask, cache, 0)
+        return self._forward(tokens, turned, mask, cache, layers=shape.layers)
 
     def _shape(self, span: Span, cache: SlotCache) -> Shape:
         rows = min(_doubling(len(span.starts), 1), cache.slots)
@@ -142,17 +154,17 @@ class Recordings:
 
 
 def cuda_recorder() -> Recorder:
-    """Record as CUDA graphs, which share one pool of memory."""
+    """Record as CUDA graphs, on one stream of their own and in one pool of memory."""
     pool: Any = torch.cuda.graph_pool_handle()
+    side = torch.cuda.Stream()
 
     def record(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # what allocates or chooses kernels at first use must not be recorded
             run()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, stream=side):
             scores = run()
 
         def replay() -> Tensor:

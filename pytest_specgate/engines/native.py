@@ -98,9 +98,8 @@ class NativeEngine:
         if not self._device.startswith("cuda"):
             hint = "remove 'graphs' or choose device: cuda"
             raise EngineError(self._name, f"graphs are recorded on a GPU, and this is {self._device}", hint)
-        recorder = cuda_recorder()
         for network in self._networks():
-            network.record(recorder)
+            network.record(cuda_recorder)
 
     def _networks(self) -> Iterator[Network]:
         found = [self._decoders[Arm.REFERENCE].target]

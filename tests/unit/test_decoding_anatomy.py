@@ -82,3 +82,15 @@ def test_an_attention_without_a_mask_is_refused() -> None:
     with pytest.raises(Refusal) as raised:
         examine(made)
     assert str(raised.value) == ("attention 'flash_attention_2' takes no mask per row — set attention: sdpa or eager")
+
+
+def test_positions_that_turn_by_the_longest_row_are_refused() -> None:
+    made = build("Llama")
+    factors = [1.0] * 4
+    made.config.rope_parameters = {"rope_type": "longrope", "short_factor": factors, "long_factor": factors}
+    with pytest.raises(Refusal) as raised:
+        examine(made)
+    assert str(raised.value) == (
+        "LlamaForCausalLM turns every row's positions by the longest of the batch (longrope), so rows change one "
+        "another — use another model, or kind: transformers"
+    )

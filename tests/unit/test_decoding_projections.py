@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
+from pytest_specgate.decoding import projections as projections_module
 from pytest_specgate.decoding.anatomy import examine
 from pytest_specgate.decoding.cache import Span
 from pytest_specgate.decoding.lean import lean
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.projections import LEAST, Packed, PackedLayer, packable, packed, projections
+from pytest_specgate.decoding.refusal import Refusal
 from tests.unit.decoding import build
 
 #: Large enough that every matrix is packed where the processor can.
@@ -107,3 +111,45 @@ def test_a_model_that_was_packed_once_is_driven_again_and_keeps_its_size() -> No
     gate = made.model.layers[0].mlp.gate_proj
     assert isinstance(gate, Packed)
     assert projections(made.model.layers[0]).gate is gate  # type: ignore[union-attr]
+
+
+def test_a_head_of_its_own_lies_in_memory_once() -> None:
+    needs_packing(torch.float32)
+    made = build("Llama", **LARGE, vocab_size=512, tie_word_embeddings=False).float()
+    plain = weakref.ref(made.lm_head.weight)
+    network = Network(made)
+    assert network.forward_name == "lean"
+    assert network.copied_bytes == 0
+    assert plain() is None
+
+
+@pytest.fixture
+def _afresh() -> Iterator[None]:
+    """What this processor can is found out anew, before and after."""
+    projections_module._multiplied.cache_clear()
+    yield
+    projections_module._multiplied.cache_clear()
+
+
+@pytest.mark.usefixtures("_afresh")
+@pytest.mark.parametrize("broken", ["raises", "is wrong"])
+def test_without_the_operations_the_plain_form_stays(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reorder(weight: torch.Tensor, rows: int) -> torch.Tensor:
+        if broken == "raises":
+            raise RuntimeError("could not create a primitive")
+        return reordered(weight * 2, rows)
+
+    needs_packing(torch.float32)
+    reordered = torch.ops.mkldnn._reorder_linear_weight
+    projections_module._multiplied.cache_clear()
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", reorder)
+    assert not packable(matrix(torch.float32))
+
+
+def test_a_packed_matrix_that_is_another_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_packing(torch.float32)
+    wrong = staticmethod(lambda weight, rows: reordered(weight * 1.5, rows))
+    reordered = torch.ops.mkldnn._reorder_linear_weight
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", wrong)
+    with pytest.raises(Refusal, match="its matrices give other scores once they are packed for this processor"):
+        Network(build("Llama", **LARGE).float())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -39,7 +39,7 @@ def networks(recorder: Recorder, name: str = "Llama") -> tuple[Network, Network]
     made = family(name)
     pair = Network(made.target), Network(made.draft)
     for network in pair:
-        network.record(recorder)
+        network.record(lambda: recorder)
     return pair
 
 
@@ -92,12 +92,39 @@ def test_nothing_is_recorded_while_rows_live() -> None:
 
 def test_an_early_exit_has_recordings_of_its_own() -> None:
     network = Network(build("Llama", num_hidden_layers=3))
-    network.record(record)
+    network.record(lambda: record)
     decoder = Decoder(network, EarlyExit(network, 1), 3)
-    plain = Decoder(Network(build("Llama", num_hidden_layers=3)))
-    for _ in range(3):
-        assert said(decoder, 3) == said(plain, 3)
+    first, second, third = (runs(decoder, 3) for _ in range(3))
     assert replayed(network) > 0
+    for made in (second, third):
+        assert [one.tokens for one in made] == [one.tokens for one in first]
+        assert counted(made) == counted(first), "a draft by all layers would be accepted whole"
+
+
+def counted(made: Sequence[Generation]) -> list[list[tuple[int, int]]]:
+    return [[(r.drafted, r.accepted) for r in one.rounds] for one in made]
+
+
+def test_memory_that_ran_out_is_tried_again_once_caches_are_given_back() -> None:
+    full = [True]
+
+    def recorder(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        if full[0]:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return record(run)
+
+    target, _ = networks(recorder)
+    decoder = Decoder(target)
+    for _ in range(2):
+        assert said(decoder, 3) == expected()
+    assert target.recordings is not None
+    assert target.recordings.refused == "there is no memory to record forwards in"
+    full[0] = False
+    decoder.forget()
+    for _ in range(3):
+        assert said(decoder, 3) == expected()
+    assert not target.recordings.refused
+    assert replayed(target) > 0
 
 
 def test_a_larger_cache_throws_recordings_away() -> None:
@@ -148,7 +175,7 @@ def test_the_stand_in_forgets_what_a_graph_forgets() -> None:
 
 def test_a_class_with_modules_of_its_own_is_refused() -> None:
     with pytest.raises(Refusal) as caught:
-        Network(build("GPT2")).record(record)
+        Network(build("GPT2")).record(lambda: record)
     assert str(caught.value) == (
         "forwards of GPT2LMHeadModel cannot be recorded — remove 'graphs' or use a model of one of these classes: "
         "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, windows apart"
