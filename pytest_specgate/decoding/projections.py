@@ -88,7 +88,7 @@ def _multiplied(dtype: torch.dtype) -> bool:
         numbers = torch.arange(256, dtype=torch.float32).reshape(16, 16).remainder(7).to(dtype)
         with torch.inference_mode():
             tried = Packed(numbers, None)
-            made = (tried(numbers), tried.activated(numbers))
+            made: tuple[Tensor, ...] = (tried(numbers), tried.activated(numbers))
             made += (tried.times(numbers, numbers), tried.plus(numbers, numbers))
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
