@@ -229,9 +229,16 @@ class FakeServer:
         self.counters.add(made, script.k)
         self.counters.preempted += script.preempts
         self.after_reply()
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
+        await _end(writer, script)
         return True
+
+
+async def _end(writer: asyncio.StreamWriter, script: Script) -> None:
+    """End the body, unless the script goes on with lines that say nothing."""
+    if script.lingers:
+        await _hang(writer, comments=True)
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
 
 
 async def _hang(writer: asyncio.StreamWriter, *, comments: bool) -> None:

@@ -27,7 +27,8 @@ class Script:
     ``unkept`` (a connection's second request breaks it), ``status`` (with ``retry_after``, for the first ``busy``
     requests where that is not 0), ``content_type``, ``drop_after`` chunks (the connection breaks), ``hang_after``
     chunks (silence), ``endless`` (tokens for ever), ``error_after`` chunks (an error event), ``split`` (bytes a write),
-    ``comments`` (keep-alive lines before each chunk), ``wrong_every`` so many tokens (a draft's word is kept unseen).
+    ``comments`` (keep-alive lines before each chunk), ``lingers`` (keep-alive lines for ever after the end),
+    ``wrong_every`` so many tokens (a draft's word is kept unseen).
 
     ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
@@ -65,6 +66,7 @@ class Script:
     endless: bool = False
     split: int = 0
     comments: bool = False
+    lingers: bool = False
     counters: bool = True
     labels: int = 1
     version: str = "0.32.0"

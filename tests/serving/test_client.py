@@ -69,6 +69,17 @@ def test_keep_alive_comments_for_ever_are_silence(arms: Arms) -> None:
         engine.generate([ask()], Arm.CANDIDATE)
 
 
+def test_keep_alive_comments_after_the_end_hold_nobody_up(arms: Arms, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "LINGER", 0.05)
+    engine, _, fast = arms(replace(FINE, lingers=True))
+    before = fast.connections
+
+    found = [engine.generate([ask()], Arm.CANDIDATE)[0] for _ in range(before + 1)]
+
+    assert {one.output_tokens for one in found} == {13}
+    assert fast.connections > before  # one that is not at its end is not used again
+
+
 @pytest.mark.parametrize("script", [replace(FINE, split=3), replace(FINE, comments=True), replace(FINE, done=False)])
 def test_split_bytes_comments_and_a_missing_end_mark_change_nothing(arms: Arms, script: Script) -> None:
     engine, _, fast = arms(replace(script, words=("é数", "🎯", "ü")))
@@ -195,6 +206,54 @@ def test_a_key_that_the_environment_lacks_is_told(arms: Arms, monkeypatch: pytes
         engine.start()
 
     assert str(raised.value) == "pair: environment variable SERVER_ACCESS is not set — set it to the servers' API key"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_page_that_is_closed_to_the_key_is_no_page(arms: Arms, status: int) -> None:
+    engine, _, fast = arms(start=False)
+    refused = (status, "application/json", '{"error": {"message": "not for you"}}')
+    fast.pages = dict.fromkeys(("/metrics", "/props", "/version"), refused)
+
+    engine.start()
+
+    assert engine.generate([ask()], Arm.CANDIDATE)[0].output_tokens == 13
+
+
+def test_a_key_that_the_list_of_models_refuses_is_told_at_the_start(arms: Arms) -> None:
+    engine, _, fast = arms(start=False)
+    fast.pages["/v1/models"] = (401, "application/json", '{"error": {"message": "no such key"}}')
+
+    with pytest.raises(EngineError) as raised:
+        engine.start()
+
+    said = f"refuses the request with status 401: no such key — {KEY}"
+    assert str(raised.value) == f"pair: candidate server {fast.url} {said}"
+
+
+def test_nothing_compressed_is_asked_for_and_what_comes_so_is_told(arms: Arms) -> None:
+    engine, _, fast = arms()
+    engine.generate([ask()], Arm.CANDIDATE)
+    fast.script = replace(FINE, content_type="text/event-stream\r\nContent-Encoding: gzip")
+
+    with pytest.raises(EngineError) as raised:
+        engine.generate([ask()], Arm.CANDIDATE)
+
+    assert fast.headers[0]["accept-encoding"] == "identity"
+    assert str(raised.value) == (
+        f"pair: candidate server {fast.url} answers compressed with gzip, though it was asked not to — "
+        "give the server's own 'url', or have the proxy before it compress nothing"
+    )
+
+
+def test_a_compressed_list_of_models_is_told_and_any_other_page_is_none(arms: Arms) -> None:
+    engine, _, fast = arms(start=False)
+    fast.pages["/metrics"] = fast.pages["/props"] = (200, "text/plain\r\nContent-Encoding: gzip", "\x1f")
+    engine.start()
+    engine.close()
+    fast.pages["/v1/models"] = (200, "application/json\r\nContent-Encoding: br", "?")
+
+    with pytest.raises(EngineError, match="answers compressed with br, though it was asked not to"):
+        engine.start()
 
 
 def test_a_wrong_model_name_is_told_before_anything_is_asked(arms: Arms) -> None:

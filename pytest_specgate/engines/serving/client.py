@@ -29,9 +29,14 @@ LONGEST_WAIT = 30.0
 #: Seconds for a connection, and for a page that a server has of itself.
 CONNECT_SECONDS = 10.0
 PAGE_SECONDS = 20.0
+#: The page that tells whether a key is let in; any other may be closed to it, though the server answers.
+MODELS = "/v1/models"
+#: Nothing is to be compressed: a stream that a proxy gathers and squeezes does not come as it was sent.
+_HEADERS = {"Accept-Encoding": "identity"}
 #: Bytes and events of a stream, at most: generous for each token, so that only one without an end meets them.
 BYTES_PER_TOKEN, EVENTS_PER_TOKEN, ALLOWANCE = 16_384, 4, 1_024
-#: Seconds to wait for the end of a body whose stream has ended: a connection that is read to its end can be kept.
+#: Seconds in all to wait for the end of a body whose stream has ended: a connection read to its end can be kept,
+#: and any other is closed.
 LINGER = 0.5
 #: What begins an event, and what ends a stream: a line of its own, for a model may well say "[DONE]".
 _EVENT, _END, _ENDS = b"data:", b"[DONE]", (b"\ndata: [DONE]", b"\ndata:[DONE]")
@@ -86,7 +91,7 @@ class Client:
             gc.collect()
             gc.freeze()
         self._session = aiohttp.ClientSession(
-            headers=self._headers,
+            headers={**_HEADERS, **self._headers},
             # Made here, for the library's own was made when it was imported, before anybody named a certificate.
             connector=arrival.connector(
                 limit=0, keepalive_timeout=300, ssl=ssl.create_default_context() if self._secure else False
@@ -130,9 +135,15 @@ class Client:
         try:
             limit = aiohttp.ClientTimeout(total=PAGE_SECONDS, sock_connect=CONNECT_SECONDS)
             async with self._opened().get(url, timeout=limit, allow_redirects=False) as response:
-                if response.status in (401, 403):
+                if response.status in (401, 403) and url.endswith(MODELS):
                     raise failures.of_status(response.status, await _said(response), "")
-                return (200, await response.text()) if response.status == 200 else None
+                if response.status != 200:
+                    return None
+                if coding := _coding(response):
+                    if url.endswith(MODELS):
+                        raise failures.compressed(coding)
+                    return None
+                return 200, await response.text()
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, UnicodeDecodeError):
             return None  # a page that is no page; the server is there
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
@@ -149,6 +160,8 @@ class Client:
             async with self._opened().post(url, json=body, timeout=limit, allow_redirects=False) as response:
                 if response.status != 200:
                     raise failures.of_status(response.status, await _said(response), "")
+                if coding := _coding(response):
+                    raise failures.compressed(coding)
                 return json.loads(await response.text())
         except ValueError:
             raise Failure("answers with what is no JSON", "check 'url' and 'dialect'") from None
@@ -203,6 +216,8 @@ class Client:
                     return wait
                 if response.status != 200:
                     raise failures.of_status(response.status, await _said(response), post.model)
+                if coding := _coding(response):
+                    raise failures.compressed(coding)
                 if response.content_type != "text/event-stream":
                     raise failures.no_stream(response.content_type, await _said(response))
                 await body.read(response.content, arrival.clock())
@@ -266,8 +281,9 @@ def _enough(reads: Sequence[tuple[int, bytes]], chunks: int) -> bool:
 
 
 async def _linger(content: Any) -> None:
+    until = time.monotonic() + LINGER
     try:
-        while await asyncio.wait_for(content.readany(), LINGER):
+        while await asyncio.wait_for(content.readany(), until - time.monotonic()):
             pass
     except asyncio.TimeoutError:
         pass
@@ -282,8 +298,16 @@ def _wait(response: Any) -> float | None:
     return seconds if 0 <= seconds <= LONGEST_WAIT else None
 
 
+def _coding(response: Any) -> str:
+    """What the body is compressed with; empty where it is as it was written."""
+    told = str(response.headers.get("Content-Encoding", "")).strip().lower()
+    return "" if told == "identity" else told
+
+
 async def _said(response: Any) -> str:
     """The beginning of an answer's body, and of an OpenAI error its message."""
+    if coding := _coding(response):
+        return f"(compressed with {coding})"
     raw = (await response.content.read(4096)).decode("utf-8", errors="replace")
     try:
         data = json.loads(raw)

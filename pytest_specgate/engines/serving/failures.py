@@ -34,6 +34,12 @@ def no_stream(content_type: str, text: str) -> Failure:
     return Failure(what, "check that 'url' is that of an OpenAI-compatible server, without a path of its own")
 
 
+def compressed(coding: str) -> Failure:
+    """The answer is compressed, though nobody asked for that."""
+    what = f"answers compressed with {quoted(coding)}, though it was asked not to"
+    return Failure(what, "give the server's own 'url', or have the proxy before it compress nothing")
+
+
 def cut_short(tokens_seen: bool) -> Failure:
     """The connection ended before the answer did."""
     when = "in mid-answer" if tokens_seen else "before the first token"
