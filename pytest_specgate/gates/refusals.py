@@ -33,7 +33,8 @@ def unmeasured(gate: Gate, case: str, error: SpecgateError, expect: Expect | Non
         refused = said if at_start and is_refusal(error) else ""
         return replace(error_verdict(gate, case, what, hint), refused=refused)
     machine = isinstance(error, (MissingPackage, OutOfMemory))
-    if isinstance(error, EngineError) and not machine and expect.refused in str(error):
+    # Said of the engine, and not in its name or in what to do about it.
+    if is_refusal(error) and expect.refused in said:
         found = error_verdict(gate, case, f"refused, as the suite expects: {said}")
         return replace(found, outcome=Outcome.PASS, refused=said)
     reason = f"expected to be refused with {expect.refused!r}, and what came is: {said}"

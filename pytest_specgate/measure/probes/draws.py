@@ -38,7 +38,7 @@ def filters(ground: Ground, said: Said) -> Iterator[Probe]:
         ("top_k", Sampling(1.0, top_k=1, seed=5)),
         ("top_p", Sampling(1.0, top_p=1e-6, seed=5)),
         ("min_p", Sampling(1.0, min_p=1.0, seed=5)),
-        ("temperature", Sampling(1e-4, seed=5)),
+        ("temperature", Sampling(1e-6, seed=5)),
     ):
         wrong = f"another text than the most likely one, though {name} leaves nothing else"
         asked = ground.request(0, sampling=sampling)
