@@ -12,6 +12,7 @@ from pytest_specgate.engines.serving.accounting import (
     Uncounted,
     count,
 )
+from pytest_specgate.engines.serving.stream import BadStream
 from tests.serving.answers import answered, chunk, chunks, counted, role, usage
 
 
@@ -54,6 +55,11 @@ def test_without_usage_the_suites_tokenizer_counts_and_says_so() -> None:
 def test_without_usage_and_tokenizer_nothing_is_counted() -> None:
     with pytest.raises(Uncounted):
         counted(chunk(1, "a"), chunk(2, "b"))
+
+
+def test_a_usage_without_any_choice_is_no_answer() -> None:
+    with pytest.raises(BadStream, match="tells a usage of 5 tokens and no choice that has them"):
+        counted(usage(3, 5))
 
 
 def test_what_came_before_the_first_text_is_delivered_with_it() -> None:

@@ -372,3 +372,18 @@ def test_recorded_events_are_valid() -> None:
     for line in recorded("llamacpp-11434-stream.txt").splitlines():
         if line and DONE.data not in line:
             json.loads(line.removeprefix("data: "))
+
+
+def test_positions_beyond_all_reason_and_digits_that_are_none_are_left_out() -> None:
+    lines = [f'n{{position="{at}"}} {at and 2}' for at in (0, "1", "3000000000", "²", "٣", "9" * 5_000)]
+    series = parse("\n".join([*lines, "n 7", 'huge{a="1"} 1e308', 'huge{a="2"} 1e308']))
+
+    assert series.by("n", "position") == (0, 2)
+    assert series.total("huge") is None
+
+
+def test_a_pool_in_digits_that_are_none_is_untold() -> None:
+    labels = f'kv_cache_size_tokens="²",num_gpu_blocks="{"9" * 5_000}",block_size="16"'
+    probe = Probe({"/metrics": f"vllm:cache_config_info{{{labels}}} 1.0"})
+
+    assert DIALECTS["vllm"].rooms((), probe).kv_cache_tokens is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +96,8 @@ def test_an_answer_is_whole_if_its_end_was_announced() -> None:
     ("data", "what"),
     [
         ("<html>", "an event is no JSON: <html>"),
+        ("[" * 200_000, "an event is no JSON: " + "[" * 299 + "…"),
+        ('{"a":' * 200_000, "an event is no JSON: " + ('{"a":' * 60)[:299] + "…"),
         ("[1]", "an event is no JSON object: [1]"),
         ('{"error": {"message": "out of\\n memory", "code": 500}}', "out of memory"),
         ('{"error": "overloaded"}', "overloaded"),
@@ -116,3 +120,11 @@ def test_keys_of_other_kinds_than_expected_are_as_if_absent() -> None:
     odd = Event(MS, '{"choices": [{"delta": {"content": 5, "tool_calls": "x"}, "token_ids": ["a"]}, 3], "usage": 7}')
 
     assert answered(odd).deltas == (Delta(MS),)
+
+
+def test_numbers_that_are_none_and_notes_of_another_kind_are_as_if_absent() -> None:
+    huge = json.dumps({"content": [{"logprob": 10**400}]})
+    odd = Event(MS, f'{{"meta_info": 5, "choices": [{{"text": "a", "logprobs": {huge}, "meta_info": {{"b": 1}}}}]}}')
+    found = answered(odd)
+
+    assert (found.logs, found.said["meta_info"]) == ((), {"b": 1})

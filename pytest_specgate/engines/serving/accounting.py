@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_specgate.engines.serving.stream import Answer, Delta
+from pytest_specgate.engines.serving.stream import Answer, BadStream, Delta
 from pytest_specgate.records import Chunk
 
 #: Deltas that arrive within this time of each other are one delivery: no model decodes that fast, and some servers send
@@ -39,8 +39,13 @@ class Counted:
 
 
 def count(answer: Answer, tokens_of: Callable[[str], int] | None = None) -> Counted:
-    """Count an answer; ``tokens_of`` is the suite's tokenizer. Raises Uncounted where nothing tells."""
+    """Count an answer; ``tokens_of`` is the suite's tokenizer.
+
+    Raises Uncounted where nothing tells, and BadStream where tokens are told of that came nowhere.
+    """
     growth, total, notes = _growth(answer, tokens_of)
+    if total and not answer.deltas:
+        raise BadStream(f"tells a usage of {total} tokens and no choice that has them")
     notes += tuple(_disagreement(answer, total, tokens_of))
     return Counted(tuple(_deliveries(answer.deltas, growth, total)), total, answer.ids, notes)
 

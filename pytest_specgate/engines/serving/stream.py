@@ -147,7 +147,8 @@ class _Reader:
         if "prompt_token_ids" in choice:
             self.prompt_ids = self.prompt_ids or _ids(choice["prompt_token_ids"])
         if isinstance(meta := choice.get("meta_info"), dict):
-            self.said["meta_info"] = {**self.said.get("meta_info", {}), **meta}
+            before = self.said.get("meta_info")
+            self.said["meta_info"] = {**(before if isinstance(before, dict) else {}), **meta}
         delta = choice.get("delta")
         parts = delta if isinstance(delta, dict) else {"content": choice.get("text")}
         content, reasoning, tool = parts.get("content"), "", ""
@@ -176,7 +177,7 @@ class _Reader:
 def _object(text: str) -> dict[str, Any]:
     try:
         data = _parsed(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadStream(f"an event is no JSON: {quoted(text)}") from None
     if not isinstance(data, dict):
         raise BadStream(f"an event is no JSON object: {quoted(text)}")
@@ -251,7 +252,10 @@ def _logs(value: object) -> tuple[float, ...]:
     entries = value.get("content")
     found = [one.get("logprob") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     numbers = found or value.get("token_logprobs")
-    return tuple(float(n) for n in numbers if isinstance(n, (int, float))) if isinstance(numbers, list) else ()
+    try:
+        return tuple(float(n) for n in numbers if isinstance(n, (int, float))) if isinstance(numbers, list) else ()
+    except OverflowError:
+        return ()  # a whole number of hundreds of digits
 
 
 def _called(calls: object) -> str:

@@ -82,6 +82,8 @@ def _counted(
             "does not tell how many tokens it sent (no usage, no token ids)",
             "name a 'tokenizer' in the suite to have them estimated, or use a server that tells 'usage'",
         ) from None
+    except BadStream as error:
+        raise Failure(error.what, "look at the server's log, and check 'dialect' and the scenario's 'body'") from None
     if not counted.chunks or not counted.tokens:
         raise Failure("sent no token at all", "look at the server's log, and at the prompt")
     return Heard(request, answer, counted, exchange.waits)

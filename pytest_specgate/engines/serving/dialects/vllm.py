@@ -23,7 +23,7 @@ from pytest_specgate.engines.serving.dialects.base import (
     version_page,
 )
 from pytest_specgate.engines.serving.dialects.rooms import GIB, Pressure, Rooms, found, gauges, size
-from pytest_specgate.engines.serving.prometheus import parse
+from pytest_specgate.engines.serving.prometheus import parse, whole
 from pytest_specgate.engines.serving.prompted import PromptScores, Told, entry, mapping
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
@@ -154,11 +154,12 @@ def _tokens_of(probe: Probe) -> int | None:
     """Room for tokens in all engines' pools, as their configuration has it."""
     tokens = 0
     for labels, _ in parse(probe.text("/metrics")).samples.get("vllm:cache_config_info", ()):
-        whole, *parts = (labels.get(name, "") for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size"))
-        if whole.isdigit():
-            tokens += int(whole)
-        elif all(map(str.isdigit, parts)):
-            tokens += int(parts[0]) * int(parts[1])
+        names = ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
+        told, blocks, size_of_one = (whole(labels.get(name, "")) for name in names)
+        if told is not None:
+            tokens += told
+        elif blocks is not None and size_of_one is not None:
+            tokens += blocks * size_of_one
     return tokens or None
 
 
