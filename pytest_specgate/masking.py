@@ -1,4 +1,8 @@
-"""Secrets of the environment, kept out of what is written: values of variables with a telling name."""
+"""Secrets of the environment, kept out of what is written: values of variables with a telling name.
+
+A suite names further ones: the variable of an API's key, and those that it puts into a server's command. Their names
+are learned when it is read, for the whole process, as everything that writes takes its secrets from here.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,43 @@ from pytest_specgate.records import Verdict
 MASK = "********"
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD", re.IGNORECASE)
 _LEAST = 8  # shorter values are words like "true", which stand everywhere
+_LEAST_OF_A_KEY = 4  # of a variable that a suite says holds a key
 # Texts are shown on one line: a key of several lines is known again with blanks or escapes between them.
 _BLANKS = r"(?:\s|\\[nrt])+"
+#: Names that suites told, and from what length on the values of each are masked.
+_learned: dict[str, int] = {}
+
+
+def learn_key(name: str) -> None:
+    """From now on the value of this variable is a secret: a suite says that it holds a key."""
+    _learned[name] = _LEAST_OF_A_KEY
+
+
+def learn_part(name: str) -> None:
+    """From now on the value of this variable is a secret as those of telling names are."""
+    _learned.setdefault(name, _LEAST)
+
+
+def learned() -> dict[str, int]:
+    """What was learned, for another process to take in."""
+    return dict(_learned)
+
+
+def learn_all(told: Mapping[str, int]) -> None:
+    """Take in what another process learned."""
+    for name, least in told.items():
+        _learned[name] = min(least, _learned.get(name, least))
 
 
 def secrets(environ: Mapping[str, str]) -> list[str]:
-    """Values of variables with a telling name, the longest first."""
-    values = {value.strip() for name, value in environ.items() if _SECRET_NAME.search(name)}
-    return sorted((value for value in values if len(value) >= _LEAST), key=lambda value: (-len(value), value))
+    """Values of variables with a telling name or one that a suite told, the longest first."""
+    values = {value.strip() for name, value in environ.items() if len(value.strip()) >= _least(name)}
+    return sorted(values, key=lambda value: (-len(value), value))
+
+
+def _least(name: str) -> float:
+    """From what length on a variable's value is a secret."""
+    return _learned.get(name, _LEAST if _SECRET_NAME.search(name) else float("inf"))
 
 
 def masker(environ: Mapping[str, str]) -> Callable[[str], str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_specgate import masking
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.records import Arm
@@ -68,6 +69,7 @@ def serve(work: Callable[[dict[str, Any]], Any]) -> int:
 def encode_context(context: EngineContext) -> dict[str, Any]:
     """The context as JSON can carry it."""
     return {
+        "secrets": masking.learned(),
         "name": context.name,
         "spec": context.spec.model_dump(mode="json", exclude_defaults=True),
         "folder": str(context.folder),
@@ -79,7 +81,9 @@ def encode_context(context: EngineContext) -> dict[str, Any]:
 
 
 def decode_context(data: dict[str, Any]) -> EngineContext:
-    """The inverse of :func:`encode_context`."""
+    """The inverse of :func:`encode_context`; what is secret is learned too."""
+    data = dict(data)
+    masking.learn_all(data.pop("secrets"))
     spec = EngineSpec.model_validate(data["spec"])
     arms = tuple(Arm(arm) for arm in data["arms"])
     return EngineContext(**{**data, "spec": spec, "folder": Path(data["folder"]), "arms": arms})

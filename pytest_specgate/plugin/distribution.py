@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_specgate import masking
 from pytest_specgate.codec import decode, encode
 from pytest_specgate.records import Measurement
 from pytest_specgate.suite.matrix import Grid
@@ -58,6 +59,7 @@ def send(config: pytest.Config, run: Run) -> None:
     """Put what only this worker knows where the controller will find it."""
     output: dict[str, Any] = config.workeroutput  # type: ignore[attr-defined]  # xdist's documented place
     output["specgate"] = {
+        "secrets": masking.learned(),
         "suites": run.found.opened,
         "names": names(run),
         "passed_over": [str(path) for path in run.found.passed_over],
@@ -135,6 +137,7 @@ def receive(run: Run, output: dict[str, Any]) -> None:
     sent = output.get("specgate")
     if sent is None:
         return
+    masking.learn_all(sent["secrets"])
     run.ending.suites += sent["suites"]
     run.ending.names.update(sent["names"])
     run.found.passed_over += [Path(path) for path in sent["passed_over"]]

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
-from pytest_specgate import units
+from pytest_specgate import masking, units
 from pytest_specgate.suite.quantities import Flag, Seconds, Strict, Whole
 
 #: The longest silence of a server that is waited for.
@@ -140,6 +140,8 @@ class ServerSpec(Strict):
         if value is not None and not _VARIABLE.fullmatch(value):
             # The value is not shown: it may be the key itself.
             raise ValueError("'api_key_env' is no variable's name — name the variable that holds the key, not the key")
+        if value is not None:
+            masking.learn_key(value)
         return value
 
     @model_validator(mode="after")

@@ -1,9 +1,9 @@
 """``${env:NAME}`` in suites: models and servers may be named by the environment, nothing else may.
 
 It is replaced in ``target``, ``draft``, ``options`` and ``server`` of an engine, after YAML is read, so a value cannot
-become structure. ``$${`` stands for a literal ``${``. A variable that is unset or empty is an error: a run
-against a half-written address would measure something else. Messages name the variable and never show its
-value.
+become structure. ``$${`` stands for a literal ``${``. What goes into a server's command or environment may be a key,
+and is masked wherever it would be shown. A variable that is unset or empty is an error: a run against a half-written
+address would measure something else. Messages name the variable and never show its value.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Environment
 
+from pytest_specgate import masking
 from pytest_specgate.errors import SuiteError
 from pytest_specgate.suite.nodes import Mapping, Node, Scalar, Sequence
 
@@ -19,6 +20,7 @@ _ENGINE = r"(engines/[^/]+|matrix/engine|matrix/axes/[^/]+/[^/]+|matrix/rules//e
 _PLACES = re.compile(_ENGINE + r"/(target|options/.*|candidate/(draft|options/.*)|server/.*)")
 # Here ``${port}`` stays, for it is known only when a server is started.
 _PORTS = re.compile(_ENGINE + r"/server/(reference|candidate)/(url|command/|env/.*)")
+_MAY_BE_KEYS = re.compile(_ENGINE + r"/server/(reference|candidate)/(command/|env/.*)")
 
 
 def substitute(tree: Mapping, environ: Environment[str, str]) -> Mapping:
@@ -65,6 +67,8 @@ def _scalar(node: Scalar, path: str, environ: Environment[str, str]) -> Scalar:
                 f"environment variable {name} is not set",
                 f"set {name}, or write the value here",
             )
+        if _MAY_BE_KEYS.fullmatch(path):
+            masking.learn_part(name)
         return environ[name]
 
     return Scalar(_PATTERN.sub(value, str(node.value)), node.text, node.location)

@@ -94,6 +94,34 @@ def test_a_command_that_ends_is_told_with_its_last_words_and_other_engines_go_on
     assert fakes() == []
 
 
+@pytest.mark.parametrize(("dies", "how"), [(True, ("-n1", "--dist=loadscope")), (False, ())])
+def test_a_key_whose_variable_has_no_telling_name_is_nowhere(
+    project: Project, monkeypatch: pytest.MonkeyPatch, dies: bool, how: tuple[str, ...]
+) -> None:
+    key, flag = "sk-in-no-text-at-all", "another-in-no-text"
+    monkeypatch.setenv("SERVER_AUTH", key)
+    monkeypatch.setenv("SERVER_FLAG", flag)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
+    logs = project.path / "logs"
+    logs.mkdir()
+    monkeypatch.setenv("TMPDIR", str(logs))
+    tells = "import os, sys; print(os.environ['SERVER_AUTH'], sys.argv, flush=True); "
+    goes_on = "sys.exit(3)" if dies else "os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
+    _, *rest = arm(**FAST)["command"]
+    candidate = {"command": [sys.executable, "-c", tells + goes_on, "${env:SERVER_FLAG}", *rest]}
+    project.suite(*GATES[:1], engines=served(candidate, api_key_env="SERVER_AUTH"), measure={"rounds": 1})
+
+    written = [f"--specgate-{what}" for what in ("report=out.json", "report=out.html", "history=runs")]
+    result = project.python("--specgate", "-p", "no:randomly", *how, *written, "suites")
+
+    result.assert_outcomes(**{"errors" if dies else "passed": 1})
+    files = [path for path in project.path.rglob("*") if path.suffix in (".json", ".html", ".jsonl", ".log")]
+    assert {"out.json", "out.html", "runs.jsonl", *(["server.log"] if dies else [])} <= {path.name for path in files}
+    texts = [result.stdout.str(), result.stderr.str(), *(path.read_text(encoding="utf-8") for path in files)]
+    assert not [text for text in texts if key in text or flag in text]
+    assert "********" in (project.path / "out.json").read_text(encoding="utf-8")
+
+
 def test_a_server_that_dies_in_mid_run_is_told_by_its_process_and_the_next_case_has_a_new_one(project: Project) -> None:
     # One token at the start and six generations to warm up at most: the twelfth request is one that is measured.
     prompts = [json.dumps({"id": f"q{n}", "turns": [f"Say {n}."]}) for n in range(16)]
