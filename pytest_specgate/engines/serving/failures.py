@@ -103,10 +103,19 @@ def of_error(error: BaseException, seconds: float, *, tokens_seen: bool = False)
     return None
 
 
+#: What OpenSSL says of an answer that is no TLS.
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
+
+
 def _tls(error: BaseException) -> Failure:
     certificate = getattr(error, "certificate_error", error)
-    reason = getattr(certificate, "verify_message", "") or _reason(error)
+    # The number of an error of TLS is OpenSSL's, and no errno.
+    told = getattr(getattr(error, "os_error", error), "reason", None) or ""
+    said = "" if told == "CERTIFICATE_VERIFY_FAILED" else str(told).replace("_", " ").lower()
+    reason = getattr(certificate, "verify_message", "") or said or _reason(error)
     what = f"TLS failed ({reason})"
+    if told in _NO_TLS:
+        return Failure(what, "write http://, or give the port that speaks TLS")
     return Failure(what, "trust its certificate with the environment variable SSL_CERT_FILE, or correct 'url'")
 
 
