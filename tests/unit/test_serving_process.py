@@ -252,6 +252,8 @@ def test_a_silent_server_is_not_waited_for_for_ever(tmp_path: Path) -> None:
 
     assert "gave no answer" in said
     assert said.endswith("; it said nothing")
+    # No message names its log.
+    assert not list((tmp_path / "logs-of-servers").iterdir())
 
 
 def test_a_port_of_another_server_is_refused(tmp_path: Path) -> None:

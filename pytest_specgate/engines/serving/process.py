@@ -132,8 +132,9 @@ class Server:
             raise EngineError(self._launch.engine, f"{who} outlived SIGKILL", "end them by hand before measuring again")
 
     def _trouble(self, what: str, hint: str) -> EngineError:
-        self._log_named = True
-        return trouble(self._launch, what, hint, self.tail(), self._log)
+        lines = self.tail()
+        self._log_named = self._log_named or bool(lines)
+        return trouble(self._launch, what, hint, lines, self._log)
 
 
 def _lines(path: Path) -> list[str]:
