@@ -94,6 +94,31 @@ def test_scores_of_other_tokens_are_refused(dialect: Any, said: Any) -> None:
         of_text(how(dialect), said, 0, (1, 9690))  # nothing is said of the first token
 
 
+@pytest.mark.parametrize("wrong", [{"x": {"logprob": -1}}, {"1": {"logprob": 10**400}}, {"1": {"logprob": "low"}}])
+def test_scores_in_another_form_are_the_servers_fault(wrong: Any) -> None:
+    (choice,) = VLLM_SAID["choices"]
+    said = {"choices": [{**choice, "prompt_logprobs": [None, wrong, wrong, wrong]}]}
+
+    with pytest.raises(Failure):
+        of_text(how(VLLM), said, 1, (9690, 198, 28))
+
+
+@pytest.mark.parametrize("own", [[5], [[-2.5], [-1, 2, None]], [[-2.5, 9690, None], 7], [[10**400, 1, None]] * 2])
+def test_tuples_of_another_form_are_the_servers_fault(own: Any) -> None:
+    said = {
+        "meta_info": {"input_token_logprobs": own, "input_top_logprobs": [[[-0.5]], [[-0.5, 78, None]]][: len(own)]}
+    }
+
+    with pytest.raises(Failure, match="tells the scores of a prompt in a form that nobody knows — check 'dialect'"):
+        of_text(how(SGLANG), said, 0, (9690, 198))
+
+
+@pytest.mark.parametrize("score", [800.0, -800.0])
+def test_a_most_likely_token_of_impossible_odds_is_refused(score: float) -> None:
+    with pytest.raises(Failure, match="as the log-probability of its most likely token"):
+        chances([Told(1, score, ((1, score), (2, score - 1)))], Sampling(1.0))
+
+
 def test_what_is_asked() -> None:
     assert how(VLLM).ask((1, 2), 5, "smol")["prompt_logprobs"] == 5
     body = how(SGLANG).ask((1, 2), 5, "smol")

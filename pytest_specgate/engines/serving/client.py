@@ -29,6 +29,8 @@ LONGEST_WAIT = 30.0
 #: Seconds for a connection, and for a page that a server has of itself.
 CONNECT_SECONDS = 10.0
 PAGE_SECONDS = 20.0
+#: Bytes of such a page, and of an answer that is no stream, at most. The latter may hold the scores of a long prompt.
+PAGE_BYTES, ANSWER_BYTES = 2**24, 2**28
 #: The page that tells whether a key is let in; any other may be closed to it, though the server answers.
 MODELS = "/v1/models"
 #: Nothing is to be compressed: a stream that a proxy gathers and squeezes does not come as it was sent.
@@ -126,7 +128,7 @@ class Client:
             return None
         try:
             return json.loads(found[1])
-        except ValueError:
+        except (ValueError, RecursionError):
             return found[1]
 
     async def _get(self, url: str) -> tuple[int, str] | None:
@@ -143,7 +145,7 @@ class Client:
                     if url.endswith(MODELS):
                         raise failures.compressed(coding)
                     return None
-                return 200, await response.text()
+                return 200, (await _whole(response, PAGE_BYTES)).decode()
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, UnicodeDecodeError):
             return None  # a page that is no page; the server is there
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
@@ -152,20 +154,26 @@ class Client:
             raise failures.of_error(error, PAGE_SECONDS) or error from None
 
     async def call(self, url: str, body: Mapping[str, Any], silence: float) -> Any:
-        """The JSON that a page answers to JSON. Raises Failure."""
+        """The JSON that a page answers to JSON, begun after so much silence at most, and then ended soon.
+
+        Raises Failure.
+        """
         import aiohttp
 
-        limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        whole = silence + PAGE_SECONDS
+        limit = aiohttp.ClientTimeout(total=whole, sock_connect=CONNECT_SECONDS, sock_read=silence)
         try:
             async with self._opened().post(url, json=body, timeout=limit, allow_redirects=False) as response:
                 if response.status != 200:
                     raise failures.of_status(response.status, await _said(response), "")
                 if coding := _coding(response):
                     raise failures.compressed(coding)
-                return json.loads(await response.text())
-        except ValueError:
+                return json.loads(await _whole(response, ANSWER_BYTES))
+        except (ValueError, RecursionError):
             raise Failure("answers with what is no JSON", "check 'url' and 'dialect'") from None
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            if isinstance(error, asyncio.TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
+                raise failures.unending(whole) from None
             raise failures.of_error(error, silence) or error from None
 
     async def ask(self, posts: Sequence[Post]) -> list[Exchange]:
@@ -304,6 +312,16 @@ def _coding(response: Any) -> str:
     return "" if told == "identity" else told
 
 
+async def _whole(response: Any, most: int) -> bytes:
+    """A body of so many bytes at most. Raises Failure."""
+    found = bytearray()
+    while data := await response.content.readany():
+        found += data
+        if len(found) > most:
+            raise failures.too_large(most)
+    return bytes(found)
+
+
 async def _said(response: Any) -> str:
     """The beginning of an answer's body, and of an OpenAI error its message."""
     if coding := _coding(response):
@@ -311,7 +329,7 @@ async def _said(response: Any) -> str:
     raw = (await response.content.read(4096)).decode("utf-8", errors="replace")
     try:
         data = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return str(raw)
     error = data.get("error", data) if isinstance(data, dict) else None
     message = error.get("message") if isinstance(error, dict) else error

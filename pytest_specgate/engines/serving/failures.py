@@ -34,6 +34,16 @@ def no_stream(content_type: str, text: str) -> Failure:
     return Failure(what, "check that 'url' is that of an OpenAI-compatible server, without a path of its own")
 
 
+def unending(seconds: float) -> Failure:
+    """An answer that is no stream, and does not come to its end."""
+    return Failure(f"did not come to the end of its answer in {seconds:g} s", f"{_LOOK}, or raise 'timeout'")
+
+
+def too_large(most: int) -> Failure:
+    """A page, or an answer that is no stream, beyond all measure."""
+    return Failure(f"answers with more than {most >> 20} MiB", f"{_LOOK}, and check 'url'")
+
+
 def compressed(coding: str) -> Failure:
     """The answer is compressed, though nobody asked for that."""
     what = f"answers compressed with {quoted(coding)}, though it was asked not to"

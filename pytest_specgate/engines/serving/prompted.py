@@ -23,6 +23,11 @@ TOP = 20
 UNTOLD = 5e-4
 #: The log-probability of a token that the server gives none: less than anything that a gate would let pass.
 IMPOSSIBLE = -1e4
+#: Between these lies the log-probability of every most likely token; the upper leaves room for rounding.
+_LOWEST, _HIGHEST = -100.0, 0.1
+#: What a reader of JSON of another form than it knows runs into.
+_MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+_SCORER = "check 'dialect', or name a 'scorer' in the suite"
 
 
 class Told(NamedTuple):
@@ -48,11 +53,14 @@ class PromptScores:
 
 def of_text(how: PromptScores, said: Any, prompt: int, text: Sequence[int]) -> list[Told]:
     """What was said of the text behind ``prompt`` tokens. Raises Failure where it is about other tokens."""
-    told = how.read(said)[prompt : prompt + len(text)]
+    try:
+        told = how.read(said)[prompt : prompt + len(text)]
+    except _MALFORMED:
+        raise Failure("tells the scores of a prompt in a form that nobody knows", _SCORER) from None
     found = [one for one in told if one is not None]
     if [one.token for one in found] != list(text):
         what = f"scores other tokens than it was sent ({len(found)} of {len(text)} come back)"
-        raise Failure(what, "name a 'scorer' in the suite")
+        raise Failure(what, _SCORER)
     if any(len(one.top) < 2 for one in found):
         raise Failure("tells fewer than two log-probabilities of a token", "raise its limit of log-probabilities")
     return found
@@ -82,6 +90,8 @@ def chances(told: Sequence[Told], sampling: Sampling) -> Chances:
 def _row(one: Told, sampling: Sampling, at: int) -> tuple[float, float, float] | None:
     """(chance, chance of what ranks above, highest chance); None where the request forbids the token."""
     best, temperature = one.top[0][1], sampling.temperature
+    if not _LOWEST < best < _HIGHEST:
+        raise Failure(f"tells {best:g} as the log-probability of its most likely token", _SCORER)
     weights = [math.exp((score - best) / temperature) for _, score in one.top]
     if sampling.top_k > len(weights):
         raise _too_little(at)

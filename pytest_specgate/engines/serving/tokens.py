@@ -50,7 +50,10 @@ class TokenPages:
 
 @dataclass(frozen=True, slots=True)
 class Retold:
-    """How a request is asked again, without a stream: its body by that of the stream, and (text, ids) of the answer."""
+    """How a request is asked again, without a stream: its body by that of the stream, and (text, ids) of the answer.
+
+    ``read`` raises Failure where the answer is of another form.
+    """
 
     path: str
     again: Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.serving import footprint, wear
 from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
+from pytest_specgate.engines.serving.failures import Failure
 from pytest_specgate.engines.serving.gpus import Gpus, Unseen, open_gpus
 from pytest_specgate.engines.serving.whose import Whose
 from pytest_specgate.records import Arm, MemoryReading, Served, Soak
@@ -126,7 +127,10 @@ class Watch:
 
     async def _pressure(self, client: Client) -> Pressure:
         dialect, room = self._watched.dialect, self._watched.rooms.kv_cache_tokens
-        pages = {page: await client.text(self._watched.url + page) or "" for page in dialect.gauges}
+        try:
+            pages = {page: await client.text(self._watched.url + page) or "" for page in dialect.gauges}
+        except Failure:
+            return Pressure()  # where the server is gone, the requests tell
         told = dialect.pressure(pages)
         if told.usage is None and told.tokens is not None and room:
             return replace(told, usage=min(told.tokens / room, 1.0))

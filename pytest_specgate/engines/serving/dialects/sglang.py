@@ -144,6 +144,8 @@ def _told_rooms(info: Mapping[str, Any]) -> Rooms:
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
     return gauges(pages.get("/metrics", ""), ("sglang:token_usage",), "sglang:num_queue_reqs")
+
+
 def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:
     del model
     return {

@@ -165,6 +165,8 @@ def _tokens_of(probe: Probe) -> int | None:
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
     return gauges(pages.get("/metrics", ""), _USAGE, "vllm:num_requests_waiting")
+
+
 def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:
     return {
         "model": model,
