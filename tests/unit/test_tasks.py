@@ -143,10 +143,10 @@ def test_code_runs_where_a_person_allowed_it(tmp_path: Path) -> None:
     prompts = [{"id": "q0", "turns": ["Write it"], "answer": "pass"}]
     session, case = session_of(tmp_path, {"check": {"python_tests": {"timeout": "20 s"}}}, prompts, allow_code=True)
     verdict = session.judge(case.gates[0], case)
-    assert verdict.outcome is Outcome.PASS, verdict.reason
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.reason  # graded, and words are no Python
     _, error = with_grades(case, session.case(case).measurement, allow_code=False)
     assert isinstance(error, EngineError)
-    assert {one.solved for one in session.case(case).measurement.graded} == {False}  # words are no Python
+    assert {one.solved for one in session.case(case).measurement.graded} == {False}
 
 
 # --- judged ---------------------------------------------------------------------------------------------------------
@@ -175,6 +175,14 @@ def test_equal_answers_pass_one_lost_is_undecided_and_many_fail(tmp_path: Path) 
     assert judged(tmp_path, "+" * 40, "-" * 12 + "+" * 28).outcome is Outcome.FAIL
     assert judged(tmp_path, "+" * 200, "-" + "+" * 199).outcome is Outcome.PASS
     assert judged(tmp_path, "-" * 40, "+" * 12 + "-" * 28).outcome is Outcome.PASS
+
+
+def test_where_neither_arm_solves_any_a_loss_cannot_show(tmp_path: Path) -> None:
+    said = judged(tmp_path, "-" * 4, "-" * 4)
+    assert said.outcome is Outcome.INCONCLUSIVE
+    assert said.reason.endswith("of 4 prompts: 0 lost, 0 won: the reference arm solves none, so a loss cannot show")
+    assert said.needed == "easier tasks, or a larger max_tokens"
+    assert judged(tmp_path, "+---", "+---").outcome is Outcome.PASS
 
 
 def test_mcnemar_is_exact(tmp_path: Path) -> None:
