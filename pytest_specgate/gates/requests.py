@@ -1,7 +1,8 @@
 """Requests are honoured: one verdict on a sweep of made-up requests, with every broken one by name.
 
 All or nothing: a single request that does not get what it asks is a fault. What the target's own rounding can turn is
-told apart, by the same noise as greedy exactness is judged by, and counts as kept.
+told apart, by the same noise as greedy exactness is judged by, and counts as kept. Where answers differ and nobody can
+tell rounding from a fault, there is no pass.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pytest_specgate.suite.cases import Gate
 #: Broken requests that the verdict names in full.
 MOST_NAMED = 12
 _PROMPT_SHOWN = 8
+_SCORE = "use an engine that scores texts (a server: name a 'scorer'), or float32"
 
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
@@ -31,19 +33,26 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     names = list(dict.fromkeys(one.probe for one in found))
     share = 1 - len(names) / len(sweep.probes)
     value = Interval(share, share, share)
-    outcome, reason = _judged(sweep, found, names)
+    outcome, reason, needed = _judged(sweep, found, names, parted(sweep, measure)[1])
     required = gate.spec.limit.text if gate.spec.limit else ""
-    check = Check("limit", required, outcome, f"requests: {reason}", value)
+    check = Check("limit", required, outcome, f"requests: {reason}", value, needed)
     return Judged((check,), value, warnings=tuple(_notes(sweep, found, measure)))
 
 
-def _judged(sweep: Sweep, found: tuple[Broken, ...], names: list[str]) -> tuple[Outcome, str]:
+def _judged(
+    sweep: Sweep, found: tuple[Broken, ...], names: list[str], untold: tuple[str, ...]
+) -> tuple[Outcome, str, str]:
+    """(outcome, what was found, what would decide)."""
     count = len(sweep.probes)
-    if not found:
-        areas = len({probe.area for probe in sweep.probes})
-        return Outcome.PASS, f"all {count} requests of {areas} kinds are honoured by both arms"
-    more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-    return Outcome.FAIL, f"{len(names)} of {count} are not honoured: {names[0]}{more}: {found[0].what}"
+    if found:
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        return Outcome.FAIL, f"{len(names)} of {count} are not honoured: {names[0]}{more}: {found[0].what}", ""
+    if untold:
+        kinds = dict.fromkeys(probe.area for probe in sweep.probes if probe.name in untold)
+        said = f"the arms answer {len(untold)} of {count} otherwise, by rounding or by a fault, and nothing tells which"
+        return Outcome.INCONCLUSIVE, f"{said}: {', '.join(kinds)}", _SCORE
+    areas = len({probe.area for probe in sweep.probes})
+    return Outcome.PASS, f"all {count} requests of {areas} kinds are honoured by both arms", ""
 
 
 def _notes(sweep: Sweep, found: tuple[Broken, ...], measure: Measure) -> Iterator[str]:

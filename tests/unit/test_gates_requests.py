@@ -265,9 +265,9 @@ def test_repeated_and_different_requests() -> None:
 # --- the verdict ----------------------------------------------------------------------------------------------------
 
 
-def judged(tmp_path: Path, made: Sweep | None) -> Any:
+def judged(tmp_path: Path, made: Sweep | None, dtype: str = "float32") -> Any:
     _, case = load(write(tmp_path, {"metric": "request_honouring", "limit": "==100%"}))
-    context = JudgeContext("s", case.id, "e", 0.01, Place("cpu", 1, "float32"), datetime.date(2026, 11, 30))
+    context = JudgeContext("s", case.id, "e", 0.01, Place("cpu", 1, dtype), datetime.date(2026, 11, 30))
     return requests.judge(case.gates[0], Samples(case.id, True, (), sweep=made), None, context)
 
 
@@ -292,6 +292,21 @@ def test_the_verdict_names_every_broken_request_as_it_can_be_asked_again(tmp_pat
         ),
         "not asked: seeds: the engine has none",
     )
+
+
+def test_answers_that_nobody_can_judge_are_no_pass(tmp_path: Path) -> None:
+    other = replace(probe("y"), area="presence_penalty")
+    made = sweep(probe(), (65, 66), (65, 66), (other, (65, 66), (65, 70)))
+    blind = replace(made, replies=tuple(replace(reply, regrets=None) for reply in made.replies))
+    check = judged(tmp_path, blind, "bfloat16").checks[0]
+    assert check.outcome is Outcome.INCONCLUSIVE
+    assert check.reason == (
+        "requests: the arms answer 1 of 2 otherwise, by rounding or by a fault, and nothing tells which: "
+        "presence_penalty"
+    )
+    assert check.needed == "use an engine that scores texts (a server: name a 'scorer'), or float32"
+    scored_by = replace(made, control=Control(300, 4, 0.01, 0.01, 0.0, 0, False, 10.0, 1.0))
+    assert judged(tmp_path, scored_by, "bfloat16").checks[0].outcome is Outcome.PASS
 
 
 def test_without_a_sweep_there_is_no_verdict(tmp_path: Path) -> None:
