@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_specgate import baseline, gates, interim
-from pytest_specgate.engines.base import Engine, EngineContext
+from pytest_specgate.engines.base import Engine, EngineContext, Occupies
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.gates import refusals
 from pytest_specgate.measure.anew import measure_anew
@@ -185,7 +185,8 @@ class SuiteSession:
         seconds = self._seconds()
         engine = self._life().started()
         try:
-            with alone_on(engine.subject().get("device", "cpu"), case.id, self.settings.progress):
+            more = engine.occupies() if isinstance(engine, Occupies) else frozenset()
+            with alone_on(engine.subject().get("device", "cpu"), case.id, self.settings.progress, more):
                 if case.scenario.generated:
                     return self._reduced(case, sweep_case(engine, case, self.settings.progress))
                 blank = unmeasured(engine, case)

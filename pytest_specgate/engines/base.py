@@ -100,6 +100,14 @@ class Watches(Protocol):
 
 
 @runtime_checkable
+class Occupies(Protocol):
+    """What an engine can do whose device, as its subject has it, is not all of this machine that it takes."""
+
+    def occupies(self) -> frozenset[str]:
+        """Further devices that nobody else may time anything on meanwhile, as ``cuda:0``."""
+
+
+@runtime_checkable
 class Foresees(Protocol):
     """What an engine can do that knows beforehand which requests it cannot run."""
 

@@ -205,6 +205,22 @@ class OpenAIEngine(ServedTexts):
         server = list(self._met().values())[-1]
         return Place(f"{urlsplit(server.url).hostname} {server.dialect.name}", 1, "served")
 
+    def occupies(self) -> frozenset[str]:
+        """Return the GPUs of this machine that servers compute on, where the suite's place says that they are GPUs."""
+        from pytest_specgate.engines.serving.occupied import gpus, is_gpu
+        from pytest_specgate.engines.serving.whose import is_here
+
+        if self._spec.place is None or not is_gpu(self._spec.place.device):
+            return frozenset()
+        taken: set[str] = set()
+        for arm in self._context.arms:
+            server = arm_server(self._spec, arm)
+            if server.command:
+                taken |= gpus({**os.environ, **server.env})
+            elif is_here(urlsplit(server.url or "").hostname or ""):
+                taken |= gpus({})  # whoever started it, it may be on any
+        return frozenset(taken)
+
     def workload(self) -> Mapping[str, str]:
         """Return the model's name as it is served, whose weights they are as far as is told, and how it is asked.
 

@@ -22,6 +22,7 @@ from pytest_specgate.engines.base import (
     EngineContext,
     Foresees,
     ForwardTimer,
+    Occupies,
     Scorer,
     Timed,
     Tokenized,
@@ -75,6 +76,10 @@ class Planted:
         """Have the wrapped engine start this arm anew."""
         if isinstance(self._inner, Alternating):
             self._inner.begin(arm)
+
+    def occupies(self) -> frozenset[str]:
+        """Return what the wrapped engine takes besides its device."""
+        return self._inner.occupies() if isinstance(self._inner, Occupies) else frozenset()
 
     def check(self, concurrency: int, greedy: bool) -> None:
         """Refuse what the wrapped engine refuses, sampling included where the plant makes the candidate sample."""

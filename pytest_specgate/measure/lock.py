@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,18 +14,20 @@ from pytest_specgate.errors import StoreError
 
 #: Between two words that a run waits.
 PATIENCE_SECONDS = 2.0
-_OURSELVES = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @contextmanager
-def alone_on(device: str, who: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Have the device to ourselves, after any run that has it; ``who`` is then told again and again that it waits.
+def alone_on(device: str, who: str, tell: Callable[[str], None], more: Iterable[str] = ()) -> Iterator[None]:
+    """Have the device to ourselves, and ``more`` of them, after any run that has one.
+
+    ``who`` is then told again and again that it waits.
 
     ``cuda`` and ``cuda:0`` are one device. Servers have the hosts that they run on, and this machine's CPU is one of
     them. Raises StoreError where the cache folder cannot be written.
     """
     with ExitStack() as held:
-        for name in _names(device):
+        # Always in the same order, so that no two runs wait for each other.
+        for name in sorted({name for one in (device, *more) for name in _names(one)}):
             held.enter_context(_held(FileLock(_folder() / f"{name}.lock"), who, tell))
         yield
 
@@ -46,10 +48,12 @@ def _held(lock: FileLock, who: str, tell: Callable[[str], None]) -> Iterator[Non
 
 
 def _names(device: str) -> list[str]:
-    """What is locked, always in the same order, so that no two runs wait for each other."""
+    """What is locked."""
     if device.startswith(SERVER_DEVICE):
+        from pytest_specgate.engines.serving.whose import is_here
+
         hosts = device.removeprefix(SERVER_DEVICE).split("+")
-        return sorted({"cpu" if host in _OURSELVES else f"host-{_plain(host)}" for host in hosts})
+        return ["cpu" if is_here(host) else f"host-{_plain(host)}" for host in hosts]
     kind, _, index = device.partition(":")
     return [f"{kind}-{index or 0}" if kind == "cuda" else kind]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 
@@ -59,6 +60,13 @@ def test_a_cache_that_cannot_be_made_is_one_line(tmp_path: Path, monkeypatch: py
         pass
 
 
+def test_a_server_on_gpus_keeps_engines_of_theirs_waiting(tmp_path: Path) -> None:
+    with alone_on("server localhost", "a", pytest.fail, {"cuda:1", "cuda:0"}):
+        held = sorted(path.stem for path in (tmp_path / "locks").iterdir())
+
+    assert held == ["cpu", "cuda-0", "cuda-1"]
+
+
 def test_an_error_inside_gives_the_device_back() -> None:
     with pytest.raises(KeyError), alone_on("cpu", "a", pytest.fail):
         raise KeyError
@@ -72,6 +80,8 @@ def test_an_error_inside_gives_the_device_back() -> None:
         ("server 10.0.0.7", ["host-10.0.0.7"]),
         ("server b.example+a.example", ["host-a.example", "host-b.example"]),
         ("server 127.0.0.1", ["cpu"]),
+        ("server 127.0.0.2+0.0.0.0", ["cpu"]),
+        (f"server {socket.gethostname()}", ["cpu"]),
         ("server localhost+gpu-box", ["cpu", "host-gpu-box"]),
         ("server ../../etc", ["host-.._.._etc"]),
     ],

@@ -16,6 +16,8 @@ import psutil
 from pytest_specgate.engines.serving import footprint
 from pytest_specgate.engines.serving.gpus import Board, Unseen
 
+#: Besides all of 127.0.0.0/8; whoever asks for "any address" gets this machine.
+_OURSELVES = frozenset({"::1", "::", "0.0.0.0"})  # noqa: S104 - nothing is bound
 _NAME_IT = "name the server's process with 'pid', or remove the gate"
 
 
@@ -62,7 +64,7 @@ def listening(url: str) -> Whose | Unseen:
     """The server that listens at this address, if that is on this machine and ours to see."""
     address = urlsplit(url)
     host, port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)
-    if not _is_here(host):
+    if not is_here(host):
         return Unseen(f"it runs on another machine ({host})", "run specgate there, or remove the gate")
     try:
         open_ones = psutil.net_connections("tcp")
@@ -75,11 +77,13 @@ def listening(url: str) -> Whose | Unseen:
     return Whose(min(known), counts=True, sure=False)
 
 
-def _is_here(host: str) -> bool:
+def is_here(host: str) -> bool:
     """Whether a name or address is one of this machine's."""
+    if host.lower() in ("localhost", socket.gethostname().lower()):
+        return True
     try:
         wanted = {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
-    except OSError:
+    except (OSError, UnicodeError):  # nobody has this name, or nobody can
         return False
     own = {address.address.partition("%")[0] for card in psutil.net_if_addrs().values() for address in card}
-    return any(one in own or one.startswith("127.") or one == "::1" for one in wanted)
+    return any(one in own or one.startswith("127.") or one in _OURSELVES for one in wanted)
