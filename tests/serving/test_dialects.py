@@ -387,3 +387,27 @@ def test_a_pool_in_digits_that_are_none_is_untold() -> None:
     probe = Probe({"/metrics": f"vllm:cache_config_info{{{labels}}} 1.0"})
 
     assert DIALECTS["vllm"].rooms((), probe).kv_cache_tokens is None
+
+
+@pytest.mark.parametrize("claimed", [3_000_000_000, 10**400])
+def test_a_claim_of_tokens_beyond_all_reason_makes_no_rounds(claimed: int) -> None:
+    begin = chunk(1, "a", total=1)
+    begin = begin._replace(data=begin.data[:-1] + ', "timings": {"predicted_n": 1}}')
+    end = usage(3, claimed, timings={"predicted_n": claimed})
+    answer = answered(begin, end)
+
+    found = DIALECTS["llamacpp"].acceptance(answer, count(answer))
+
+    assert found is None or found.rounds is None
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), 10**400, -1, "2"])
+def test_a_size_that_is_none_is_untold(weight: Any) -> None:
+    memory = {"weight": weight, "kvcache": 1.0, "token_capacity": 8}
+    rooms = DIALECTS["sglang"].rooms((), Probe({"/server_info": {"internal_states": [{"memory_usage": memory}]}}))
+
+    assert (rooms.weights, rooms.kv_cache, rooms.kv_cache_tokens) == (None, 2**30, 8)
+
+
+def test_slots_nested_without_end_are_none() -> None:
+    assert DIALECTS["llamacpp"].pressure({"/slots": "[" * 200_000}).tokens is None

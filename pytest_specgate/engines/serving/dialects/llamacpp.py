@@ -27,6 +27,8 @@ from pytest_specgate.engines.serving.tokens import Retold, TokenPages
 from pytest_specgate.records import Round
 
 _SPEC = "llamacpp:spec_decode_num_"
+#: Tokens from one chunk to the next, at most: it sends one at a time.
+_MOST = 100_000
 _DRAFT = "loading draft model"
 _WEIGHTS = re.compile(r"model buffer size =\s*([0-9.]+) MiB")
 #: The second is what older builds say in place of the first.
@@ -82,10 +84,10 @@ def _rounds(answer: Answer, counted: Counted) -> tuple[Round, ...] | None:
                 return None
             found.append((drafted, accepted))
             due = accepted
-        elif accepted or tokens < 0:
+        elif accepted or not 0 <= tokens <= _MOST:
             return None
         else:
-            found += [(0, 0)] * (tokens - due)
+            found += [(0, 0)] * max(tokens - due, 0)
             due = max(due - tokens, 0)
     if not found or sum(accepted + 1 for _, accepted in found) - due != counted.tokens - 1:
         return None
@@ -167,7 +169,7 @@ def _pressure(pages: Mapping[str, str]) -> Pressure:
     try:
         slots = json.loads(pages.get("/slots", ""))
         tokens = sum(map(_held, slots))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return told
     return Pressure(told.usage, told.waiting, tokens)
 

@@ -131,15 +131,20 @@ def _told_rooms(info: Mapping[str, Any]) -> Rooms:
     states = info.get("internal_states")
     memory = [s.get("memory_usage") for s in states if isinstance(s, Mapping)] if isinstance(states, list) else []
     told = [one for one in memory if isinstance(one, Mapping)]
-    if not told or info.get("pp_size", 1) != 1 or type(info.get("tp_size", 1)) is not int:
+    if not told or info.get("pp_size", 1) != 1 or not _plausible(info.get("tp_size", 1)):
         return Rooms()
-    workers = info.get("tp_size", 1) // (len(told) if info.get("enable_dp_attention") else 1)
+    workers = int(info.get("tp_size", 1)) // (len(told) if info.get("enable_dp_attention") else 1)
     weights, pool, tokens = (
-        sum(one[name] for one in told) if all(type(one.get(name)) in (int, float) for one in told) else None
+        sum(one[name] for one in told) if all(_plausible(one.get(name)) for one in told) else None
         for name in ("weight", "kvcache", "token_capacity")
     )
     bytes_of = [None if value is None else round(value * GIB * workers) for value in (weights, pool)]
     return Rooms(weights=bytes_of[0], kv_cache=bytes_of[1], kv_cache_tokens=tokens)
+
+
+def _plausible(value: object) -> bool:
+    """Whether it is a number that a size could be."""
+    return type(value) in (int, float) and 0 <= value < 2**60  # type: ignore[operator]
 
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
