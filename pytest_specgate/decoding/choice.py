@@ -102,4 +102,5 @@ def drawn(weights: Tensor, numbers: Tensor) -> Tensor:
     total = cumulated[..., -1:].contiguous()
     found = torch.searchsorted(cumulated, numbers[..., None] * total, right=True)
     last = torch.searchsorted(cumulated, total)  # rounding may reach the total itself
+    last.clamp_(max=weights.shape[-1] - 1)  # weights that are no numbers have no place, and get a token all the same
     return torch.minimum(found, last)[..., 0]

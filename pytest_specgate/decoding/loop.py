@@ -18,13 +18,13 @@ from pytest_specgate.decoding.job import Generation, Job, Row
 from pytest_specgate.decoding.length import Constant, Length
 from pytest_specgate.decoding.meter import Meter, Totals
 from pytest_specgate.decoding.network import Network
-from pytest_specgate.decoding.refusal import Refusal
+from pytest_specgate.decoding.refusal import NotFinite, Refusal
 from pytest_specgate.decoding.scheduler import Scheduler
 from pytest_specgate.decoding.verifier import ExactVerifier, Judgement, Verifier
 from pytest_specgate.records import Round
 
-#: A row's verified tokens, and their log-probabilities if they are asked for.
-_Block = tuple[Sequence[int], Sequence[float]]
+#: A row's verified tokens, their log-probabilities if they are asked for, and whether the target's scores were finite.
+_Block = tuple[Sequence[int], Sequence[float], Sequence[int]]
 #: Cache slots are made for texts of a multiple of so many tokens, so that texts of like length share them.
 STEP = 64
 
@@ -53,7 +53,10 @@ class Decoder:
         self._verifier: Verifier = verifier or ExactVerifier()
 
     def run(self, jobs: Sequence[Job], slots: int) -> list[Generation]:
-        """Return what became of the jobs, in their order; at most ``slots`` run at once. Raises Refusal."""
+        """Return what became of the jobs, in their order; at most ``slots`` run at once.
+
+        Raises Refusal, and NotFinite where the target's scores are no finite numbers.
+        """
         self._refuse_long(jobs)
         with torch.inference_mode():
             self._reserve(jobs, min(slots, len(jobs)))
@@ -99,8 +102,9 @@ class Decoder:
         scores = self.target.prefill(row.job.prompt, slot)
         draft = nothing(1, scores.device)
         verdict = self._verifier.judge(scores, draft, [row])
-        _, blocks = verdict.on_host()
-        row.take(blocks[0], self.meter.lap("prefill"), self._logs(scores, draft, verdict, [row])[0])
+        _, blocks, finite = verdict.on_host(scores)
+        kept = row.take(blocks[0], self.meter.lap("prefill"), self._logs(scores, draft, verdict, [row])[0])
+        _refuse_bad(row, finite[0][:kept])
         if row.finish:
             row.totals = self.meter.totals()
         else:
@@ -116,12 +120,12 @@ class Decoder:
         scores = self.target.forward(block, Span(tuple(len(row.tokens) - 1 for row in rows), 1 + draft.width))
         self.meter.lap("verify")
         verdict = self._verifier.judge(scores, draft, rows)
-        accepted, blocks = verdict.on_host()
+        accepted, blocks, finite = verdict.on_host(scores)
         logs = self._logs(scores, draft, verdict, rows)
         now = self.meter.lap("sample")
         self.meter.count(draft.counts, accepted)
         self.drafter.settle(accepted)
-        self._keep(rows, draft, list(zip(blocks, logs)), now)
+        self._keep(rows, draft, list(zip(blocks, logs, finite)), now)
         self.meter.lap("host")
 
     def _allowed(self, row: Row) -> int:
@@ -133,11 +137,12 @@ class Decoder:
 
     def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[_Block], now_ns: int) -> None:
         offered = draft.offered()
-        for slot, (row, drafted, (block, logs)) in enumerate(zip(rows, draft.counts, blocks)):
+        for slot, (row, drafted, (block, logs, finite)) in enumerate(zip(rows, draft.counts, blocks)):
             if row.deserted:
                 row.finish, row.totals = "cancelled", self.meter.totals()
                 continue
             kept = row.take(block, now_ns, logs)
+            _refuse_bad(row, finite[:kept])
             # Where the text ends inside the block, what was kept of the draft is what stands in the output.
             accepted = min(kept, len(block) - 1)
             tested = min(accepted + (kept > accepted), drafted)
@@ -150,6 +155,12 @@ class Decoder:
         for source, target in scheduler.retire():
             self.target.move(source, target)
             self.drafter.move(source, target)
+
+
+def _refuse_bad(row: Row, finite: Sequence[int]) -> None:
+    """Raise NotFinite where one of the row's last tokens was chosen among scores that are no finite numbers."""
+    if not all(finite):
+        raise NotFinite(row.number, len(row.output) - len(finite) + list(finite).index(0) + 1)
 
 
 def _generation(row: Row, submit_ns: int, before: Totals) -> Generation:

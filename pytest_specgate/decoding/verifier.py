@@ -8,6 +8,7 @@ that was certain has q(x) = 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,10 +29,18 @@ class Judgement:
     tokens: Tensor
     accepted: Tensor
 
-    def on_host(self) -> tuple[list[int], list[list[int]]]:
-        """Both as numbers: the one time that a round waits for the device."""
-        packed = torch.cat((self.accepted[:, None], self.tokens), dim=1).tolist()
-        return [row[0] for row in packed], [row[1 : row[0] + 2] for row in packed]
+    def on_host(self, scores: Tensor) -> tuple[list[int], list[list[int]], list[list[int]]]:
+        """Both as numbers: the one time that a round waits for the device.
+
+        For each token of a row besides whether the target's own ``scores`` there were finite numbers, 1 or 0: what is
+        chosen among others means nothing. A score of minus infinity rules its token out, and no more.
+        """
+        finite = scores.amax(dim=-1).abs() < math.inf  # a NaN among them is the highest of all
+        width = self.tokens.shape[1]
+        packed = torch.cat((self.accepted[:, None], self.tokens, finite), dim=1).tolist()
+        after = [row[0] + 1 for row in packed]
+        blocks = [row[1 : 1 + end] for row, end in zip(packed, after)]
+        return [row[0] for row in packed], blocks, [row[1 + width :][:end] for row, end in zip(packed, after)]
 
 
 class Verifier(Protocol):

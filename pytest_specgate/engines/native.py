@@ -127,9 +127,11 @@ class NativeEngine:
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return one trace per request and answer, all run side by side. Raises EngineError, OutOfMemory."""
+        from pytest_specgate.decoding.refusal import NotFinite
+        from pytest_specgate.engines.hf import facts
         from pytest_specgate.engines.hf.failures import translated
         from pytest_specgate.engines.hf.jobs import each_answer, spent, trace
-        from pytest_specgate.engines.hf.shaping import Speaker
+        from pytest_specgate.engines.hf.shaping import Speaker, refuse_unwritable
 
         target = self._started()
         if arm not in self._decoders:
@@ -141,9 +143,15 @@ class NativeEngine:
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
                 made = decoder.run(jobs, len(jobs))
+            except NotFinite as bad:
+                decoder.forget()
+                raise EngineError(self._name, f"{asked[bad.job][0].prompt}: {bad.what}", bad.hint) from bad
             except Exception:
                 decoder.forget()
                 raise
+        if facts.is_read(self._context.spec, arm):
+            for (request, _), each in zip(asked, made):
+                refuse_unwritable(request, each.tokens, speaker)
         self._warn_of_refused()
         traces = [trace(*pair, each, arm, target) for pair, each in zip(asked, made)]
         held = decoder.bytes_per_token()

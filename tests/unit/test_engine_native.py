@@ -560,6 +560,69 @@ def test_a_shape_has_the_weights_that_it_says_and_always_the_same() -> None:
     assert shapes.content("shape://llama-1b", "e") != shapes.content("shape://llama-8b", "e")
 
 
+# --- targets that say nothing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("arm", Arm)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_target_whose_logits_are_no_numbers_is_told(models: Path, bad: float, arm: Arm, temperature: float) -> None:
+    import torch
+
+    engine = build(models, METHODS["prompt_lookup"])
+    engine.start()
+    with torch.no_grad():
+        engine._started().model.lm_head.weight[5] = bad
+    requests = [ask(n, ignore_eos=True, sampling=Sampling(temperature)) for n in range(2)]
+    for _ in range(2):  # the caches that it leaves are none
+        with pytest.raises(EngineError) as raised:
+            engine.generate(requests, arm)
+        said = re.sub(r"token \d+", "token N", str(raised.value).replace("p1", "p0"))
+        assert said == (
+            "e: p0: the target's logits at output token N are not finite numbers — "
+            "look at the target's weights and dtype: float16 overflows at 65504"
+        )
+
+
+def test_the_first_token_among_bad_logits_is_named_with_its_prompt(models: Path) -> None:
+    """One word's embedding is spoilt: what comes after it is no number, and what is said before is as it was."""
+    import torch
+
+    engine = build(models, METHODS["early_exit"])
+    engine.start()
+    request = ask(1, max_tokens=20, ignore_eos=True)
+    (before,) = engine.generate([request], Arm.REFERENCE)
+    known = engine._encode(request, engine._started())
+    place = next(at for at, token in enumerate(before.token_ids) if token not in (*known, *before.token_ids[:at]))
+    with torch.no_grad():
+        engine._started().model.model.embed_tokens.weight[before.token_ids[place]] = float("nan")
+    with pytest.raises(EngineError, match=rf"^e: p1: the target's logits at output token {place + 2} are not finite"):
+        engine.generate([request], Arm.REFERENCE)
+    (whole,) = engine.generate([ask(1, max_tokens=place + 1, ignore_eos=True)], Arm.REFERENCE)
+    assert whole.token_ids == before.token_ids[: place + 1]
+
+
+def test_a_token_that_the_tokenizer_cannot_write_is_told(models: Path) -> None:
+    import torch
+
+    engine = build(models, METHODS["prompt_lookup"], target="padded")
+    engine.start()
+    with torch.no_grad():
+        head = engine._started().model.lm_head.weight
+        head[70] = 2 * head[said_first(engine)]
+    for arm in Arm:
+        with pytest.raises(EngineError) as raised:
+            engine.generate([ask(0)], arm)
+        assert str(raised.value) == (
+            "e: p0: the text holds token id 70, and the tokenizer's vocabulary is smaller than the target's: "
+            "ids up to 63 — use the target's own tokenizer, or bar what pads its vocabulary"
+        )
+
+
+def said_first(engine: Engine) -> int:
+    return engine.generate([ask(0, max_tokens=1)], Arm.REFERENCE)[0].token_ids[0]
+
+
 @pytest.mark.real_model
 def test_a_shape_runs_with_a_forced_acceptance_and_the_bundled_tokenizer() -> None:
     candidate = {"method": "synthetic", "acceptance": 0.5, "draft": "shape://llama-1m", "num_draft_tokens": 3}

@@ -126,6 +126,14 @@ def test_two_models_are_read_side_by_side() -> None:
             torch.testing.assert_close(logits, rows, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_logits_that_are_no_numbers_agree_with_none(bad: float) -> None:
+    model = build("Llama")
+    with torch.no_grad():
+        model.lm_head.weight[5] = bad
+    assert Readers().anatomy(model) is None
+
+
 def test_a_class_that_cannot_be_read_so_is_read_text_by_text() -> None:
     """Its layers hold a state that does not go back by length."""
     from transformers import MambaConfig, MambaForCausalLM

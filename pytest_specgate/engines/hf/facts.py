@@ -13,12 +13,12 @@ import transformers
 from pytest_specgate.decoding.drafters.base import Drafter
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.engines.base import EngineContext
-from pytest_specgate.engines.hf import loading, machine, shaping
+from pytest_specgate.engines.hf import loading, machine, shapes, shaping
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.quantizing import size
 from pytest_specgate.engines.hf.room import refuse_too_large
 from pytest_specgate.errors import EngineError
-from pytest_specgate.records import Bounds, MemoryReading
+from pytest_specgate.records import Arm, Bounds, MemoryReading
 from pytest_specgate.suite.model import Candidate, EngineSpec
 
 #: Bytes of weights from which on a model is worth looking for.
@@ -49,6 +49,12 @@ def load_target(context: EngineContext) -> Placed:
         hint = "use an instruction-tuned model, or save a chat template with its tokenizer"
         raise EngineError(context.name, "the target has no tokenizer with a chat template", hint)
     return Placed(target, device, dtype)
+
+
+def is_read(spec: EngineSpec, arm: Arm) -> bool:
+    """Whether an arm's text can mean anything: random weights, or tokens that were kept by lot, make none."""
+    by_lot = arm is Arm.CANDIDATE and spec.candidate is not None and spec.candidate.acceptance is not None
+    return not (by_lot or (spec.target or "").startswith(shapes.PREFIX))
 
 
 def refuse_mixed_precision(engine: str, candidate: Candidate, target: Loaded, draft: Loaded) -> None:

@@ -11,6 +11,7 @@ be. A class is read so only after a probe agreed with plain forwards; others are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -205,5 +206,8 @@ def _agrees(model: Any, anatomy: Anatomy) -> bool:
         logits = reader.read(stretch)
         for use in stretch.uses:
             own = plain[use.text, use.at : use.at + len(use.rows)]
-            worst = max(worst, float((logits[list(use.rows)] - own).abs().max()))
+            distance = float((logits[list(use.rows)] - own).abs().max())
+            if not math.isfinite(distance):  # no number is larger than one that is none
+                return False
+            worst = max(worst, distance)
     return worst <= _AGREEMENT.get(model.dtype, 0.0) * float(plain.abs().max())

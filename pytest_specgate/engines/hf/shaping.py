@@ -83,11 +83,21 @@ def _refuse_foreign_tokenizer(request: Request, ids: Sequence[int], speaker: Spe
 
 def refuse_unwritable(request: Request, output: Sequence[int], speaker: Speaker) -> None:
     """Raise EngineError for a text with ids that the target scores and its tokenizer cannot write: rows of padding."""
-    known = len(speaker.target.tokenizer)
-    if wrong := [token for token in output if known <= token < _rows(speaker)]:
+    tokenizer = speaker.target.tokenizer
+    known = len(tokenizer)
+    beyond = (token for token in output if known <= token < _rows(speaker))
+    if wrong := [token for token in beyond if not _written(tokenizer, token)]:
         what = f"{request.prompt}: the text holds token id {wrong[0]}, and the tokenizer's vocabulary is smaller than"
         what += f" the target's: ids up to {known - 1}"
         raise EngineError(speaker.engine, what, "use the target's own tokenizer, or bar what pads its vocabulary")
+
+
+def _written(tokenizer: Any, token: int) -> bool:
+    """Whether a tokenizer has a token of this id: where some ids are left out, its last ones exceed its length."""
+    try:
+        return bool(tokenizer.convert_ids_to_tokens(token))
+    except IndexError:
+        return False
 
 
 def own_penalty(model: Any) -> float:
