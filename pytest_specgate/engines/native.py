@@ -246,7 +246,9 @@ class NativeEngine:
         from pytest_specgate.engines.hf import facts
 
         candidate = self._context.spec.candidate
-        return facts.bounds(self._started(), self._draft, candidate.num_draft_tokens if candidate else 0, STEP)
+        return facts.bounds(
+            self._name, self._started(), self._draft, candidate.num_draft_tokens if candidate else 0, STEP
+        )
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Return a text's ids, nothing added."""

@@ -113,8 +113,9 @@ class TransformersEngine:
     def _generate(self, request: Request, arm: Arm) -> Trace:
         import torch
 
+        from pytest_specgate.engines.hf import facts
         from pytest_specgate.engines.hf.generation import run
-        from pytest_specgate.engines.hf.shaping import Speaker
+        from pytest_specgate.engines.hf.shaping import Speaker, refuse_unwritable
 
         target = self._started()
         if arm is Arm.CANDIDATE and self._plan is None:
@@ -124,10 +125,13 @@ class TransformersEngine:
         inputs = self._encode(request, target)
         torch.manual_seed(seed_of(request))
         extra = self._plan.arguments if self._plan and arm is Arm.CANDIDATE else {}
-        made = run(Speaker(self._name, target), inputs, request, extra)
+        speaker = Speaker(self._name, target)
+        made = run(speaker, inputs, request, extra)
         if arm is Arm.CANDIDATE and not made.trace.rounds:
             what = f"{request.prompt}: transformers generated without asking for a draft"
             raise EngineError(self._name, what, "remove what switches speculation off from candidate: options")
+        if facts.is_read(self._context.spec, arm):
+            refuse_unwritable(request, made.trace.token_ids, speaker)
         if made.kv_cache is not None:
             self._kv_cache = max(self._kv_cache or 0, made.kv_cache)
         return made.trace
@@ -215,7 +219,7 @@ class TransformersEngine:
         """Return vocabulary, windows and draft length."""
         from pytest_specgate.engines.hf import facts
 
-        return facts.bounds(self._started(), self._draft, self._plan.draft_tokens if self._plan else 0)
+        return facts.bounds(self._name, self._started(), self._draft, self._plan.draft_tokens if self._plan else 0)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Return a text's ids, nothing added."""

@@ -547,3 +547,57 @@ def test_the_bundled_model_answers_alike_in_both_arms() -> None:
     assert [trace.finish for trace in stopped] == ["stop", "stop"]
     assert stopped[0].text == "The capital"
     assert stopped[1].text.startswith("The capital")
+
+
+# --- targets that say nothing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("arm", Arm)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_target_whose_logits_are_no_numbers_is_told(models: Path, bad: float, arm: Arm, temperature: float) -> None:
+    import torch
+
+    engine = build(models, METHODS["draft_model"])
+    engine.start()
+    with torch.no_grad():
+        engine._started().model.lm_head.weight[5] = bad
+    with pytest.raises(EngineError) as raised:
+        engine.generate([ask(0, ignore_eos=True, sampling=Sampling(temperature))], arm)
+    assert str(raised.value) == (
+        "e: p0: the target's logits are not finite numbers — "
+        "look at the target's weights and dtype: float16 overflows at 65504"
+    )
+    assert not engine._started().model._forward_hooks
+
+
+@pytest.mark.parametrize("kind", ["native", "transformers"])
+def test_a_token_that_the_tokenizer_cannot_write_is_told(models: Path, kind: str) -> None:
+    import torch
+
+    engine = build(models, METHODS["prompt_lookup"], target="padded", kind=kind)
+    engine.start()
+    (first, *_) = engine.generate([ask(0, max_tokens=2)], Arm.REFERENCE)[0].token_ids
+    with torch.no_grad():
+        head = engine._started().model.lm_head.weight
+        head[70] = 2 * head[first]
+    for arm in Arm:
+        with pytest.raises(EngineError) as raised:
+            engine.generate([ask(0)], arm)
+        assert str(raised.value) == (
+            "e: p0: the text holds token id 70, and the tokenizer's vocabulary is smaller than the target's: "
+            "ids up to 63 — use the target's own tokenizer, or bar what pads its vocabulary"
+        )
+
+
+@pytest.mark.parametrize("kind", ["native", "transformers"])
+def test_a_sweep_needs_a_target_that_knows_its_tokenizer_s_tokens(models: Path, kind: str) -> None:
+    tiny.save(models / "small", tiny.model(rows=40))
+    engine = build(models, METHODS["prompt_lookup"], target="small", kind=kind)
+    engine.start()
+    with pytest.raises(EngineError) as raised:
+        engine.bounds()
+    assert str(raised.value) == (
+        "e: the target's tokenizer knows 64 tokens, and the target's vocabulary is smaller: 40 — "
+        "use the tokenizer that the target was trained with"
+    )

@@ -93,9 +93,15 @@ def with_copies(read: MemoryReading, target: Network, drafter: Drafter | None) -
     return replace(read, weights_target=(read.weights_target or 0) + target.copied_bytes, weights_draft=weights)
 
 
-def bounds(target: Loaded, draft: Loaded | None, draft_tokens: int, block: int | None = None) -> Bounds:
-    """What requests at the edge are made from. Ids beyond the tokenizer's are no part of the vocabulary."""
+def bounds(engine: str, target: Loaded, draft: Loaded | None, draft_tokens: int, block: int | None = None) -> Bounds:
+    """What requests at the edge are made from. Ids beyond the tokenizer's are no part of the vocabulary.
+
+    Raises EngineError for a tokenizer that knows more tokens than the target.
+    """
     rows = int(target.model.config.get_text_config().vocab_size)
+    if (tokens := len(target.tokenizer)) > rows:
+        what = f"the target's tokenizer knows {tokens} tokens, and the target's vocabulary is smaller: {rows}"
+        raise EngineError(engine, what, "use the tokenizer that the target was trained with")
     return Bounds(
         vocabulary=min(rows, len(target.tokenizer)),
         eos=shaping.eos_ids(target.model),

@@ -19,6 +19,7 @@ from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.rounds import RoundLog, watched
 from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.hf.streamer import ChunkClock
+from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Arm, Request, Round, Trace
 
 
@@ -41,9 +42,19 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
         submit = time.perf_counter_ns()
-        output = target.model.generate(
-            **inputs, **arguments, streamer=clock, use_cache=True, return_dict_in_generate=True
-        )
+        peaks = _Peaks()
+        hook = target.model.register_forward_hook(peaks)
+        try:
+            output = target.model.generate(
+                **inputs, **arguments, streamer=clock, use_cache=True, return_dict_in_generate=True
+            )
+        except RuntimeError:
+            if target.model.device.type == "cpu":  # a draw among them failed; a GPU can be asked nothing after that
+                peaks.refuse_bad(speaker, request)
+            raise
+        finally:
+            hook.remove()
+        peaks.refuse_bad(speaker, request)
     prompt_tokens = inputs["input_ids"].shape[1]
     ids = tuple(output.sequences[0, prompt_tokens:].tolist())
     rounds: tuple[Round, ...] | None = log.rounds() if extra else None
@@ -62,6 +73,26 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
         eos_ids=eos,
     )
     return Generated(trace, _cache_bytes(output))
+
+
+class _Peaks:
+    """The highest logit of each position that the target reads, left on its device until nothing is timed any more."""
+
+    def __init__(self) -> None:
+        self._found: list[Any] = []
+
+    def __call__(self, _module: Any, _inputs: Any, output: Any) -> None:
+        """After a forward."""
+        self._found.append(output.logits.amax(dim=-1).flatten())
+
+    def refuse_bad(self, speaker: Speaker, request: Request) -> None:
+        """Raise EngineError where one is no finite number: a NaN is the highest of all."""
+        import torch
+
+        if self._found and not torch.cat(self._found).isfinite().all():
+            what = f"{request.prompt}: the target's logits are not finite numbers"
+            hint = "look at the target's weights and dtype: float16 overflows at 65504"
+            raise EngineError(speaker.engine, what, hint)
 
 
 def _wait_for(device: Any) -> None:
