@@ -1,5 +1,6 @@
 """The JSON Schema that editors use: up to date, and of one mind with the loader."""
 
+
 from __future__ import annotations
 
 import copy
