@@ -125,7 +125,9 @@ class TextRegrets:
 class Divergence:
     """Where the arms' texts part: output token ``position`` (from 0), each arm's token and its logit there.
 
-    An id is None where that arm's text has ended; a gap is known where neither has.
+    An id is None where that arm's text has ended; a gap is known where neither has. ``regret`` is the larger of both
+    tokens' regrets; where one text has ended, by an end of text that its ids do not show, the least by which it lies
+    below what the other text says there; None where no token tells of that end.
     """
 
     prompt: str
@@ -134,6 +136,7 @@ class Divergence:
     candidate_id: int | None
     reference_logit: float | None
     candidate_logit: float | None
+    regret: float | None = None
 
     @property
     def gap(self) -> float | None:

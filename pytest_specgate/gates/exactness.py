@@ -47,12 +47,15 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     """The check of one exactness gate. Raises NoVerdict where no text was scored."""
     found = _found(gate, samples, context)
     noise = tolerance(found.control, context.place.dtype)
+    tied = tied_within(found.control, context.place.dtype)
     outcome, reason, needed = _judged(found, noise, context)
-    share = 1 - (_beyond(found.candidate, noise) + len(_bad_ends(found))) / _tokens(found.candidate)
+    if outcome is Outcome.PASS and found.max_tv is None and (parted := _real(found, tied)):
+        outcome, (reason, needed) = Outcome.INCONCLUSIVE, _unexplained(parted[0])
+    share = 1 - (_beyond(found.candidate, noise) + len(_bad_ends(found, tied))) / _tokens(found.candidate)
     value = Interval(share, share, share)
     required = gate.spec.limit.text if gate.spec.limit else ""
     check = Check("limit", required, outcome, f"greedy exactness: {declared(found.max_tv)}{reason}", value, needed)
-    return Judged((check,), value, warnings=tuple(_notes(found, noise)))
+    return Judged((check,), value, warnings=tuple(_notes(found, tied)))
 
 
 def tolerance(control: Control, dtype: str) -> float:
@@ -74,7 +77,13 @@ def ulp(value: float, dtype: str) -> float:
 
 def is_tie(divergence: Divergence, noise: float) -> bool:
     """Whether the target scores both tokens alike, within its noise: ``numerical_tie``, else ``real_divergence``."""
-    return divergence.gap is not None and divergence.gap <= noise
+    return any(far is not None and far <= noise for far in (divergence.gap, divergence.regret))
+
+
+def tied_within(control: Control, dtype: str) -> float:
+    """Up to which gap two tokens tie: from outside, one that the reference server itself shows is none either."""
+    noise = tolerance(control, dtype)
+    return noise if control.between is None else max(noise, control.between.worst)
 
 
 def _found(gate: Gate, samples: Samples, context: JudgeContext) -> Choices:
@@ -109,12 +118,12 @@ def _judged(found: Choices, noise: float, context: JudgeContext) -> tuple[Outcom
 def _from_outside(found: Choices, law: Between, noise: float, context: JudgeContext) -> tuple[Outcome, str, str]:
     """The same for texts of servers: of the candidate's tokens only those that the reference arm did not choose too."""
     tokens, own = _tokens(found.candidate), [replace(t, regrets=t.own_regrets) for t in found.candidate]
-    if ends := _bad_ends(found):
-        return Outcome.FAIL, f"the text of {ends[0].prompt} {ends[0].bad_end}", ""
-    if not _tokens(own):
-        return Outcome.PASS, f"all {tokens} tokens are those that the reference server chose", ""
     # No token is called wrong that lies about as far off as one that the target chose by itself.
     limit = max(noise, law.worst)
+    if ends := _bad_ends(found, limit):
+        return Outcome.FAIL, f"the text of {ends[0]}", ""
+    if not _tokens(own):
+        return Outcome.PASS, f"all {tokens} tokens are those that the reference server chose", ""
     if _off(own, limit):
         beyond_it = _beyond(own, limit)
         return (
@@ -159,8 +168,8 @@ def _worst_own(found: Choices, noise: float) -> str:
 
 def _effect(found: Choices, noise: float, most: float) -> tuple[Outcome, str]:
     """Where the target has one choice, its distance from what was emitted is the share of other tokens."""
-    if ends := _bad_ends(found):
-        return Outcome.FAIL, f"the text of {ends[0].prompt} {ends[0].bad_end}"
+    if ends := _bad_ends(found, math.inf):  # an end of text is one of the tokens that may be others
+        return Outcome.FAIL, f"the text of {ends[0]}"
     other, tokens = _beyond(found.candidate, noise), _tokens(found.candidate)
     said = f"{other} of {tokens} tokens are not the target's choice: {other / tokens:.2%}, and {most:.2%} is declared"
     return Outcome.PASS if other <= most * tokens else Outcome.FAIL, said
@@ -191,9 +200,9 @@ def _fault(found: Choices, noise: float, context: JudgeContext) -> str:
     if _off(found.candidate, noise):
         beyond = _beyond(found.candidate, noise)
         return f"{beyond} of {tokens} tokens are not the target's choice: {_worst(found.candidate, noise)}"
-    if ends := _bad_ends(found):
+    if ends := _bad_ends(found, noise):
         more = f" (and {len(ends) - 1} more)" if len(ends) > 1 else ""
-        return f"the text of {ends[0].prompt} {ends[0].bad_end}{more}"
+        return f"the text of {ends[0]}{more}"
     if _invariant(found, context.place.dtype) and found.divergences:
         part = found.divergences[0]
         said = f"the texts part at {part.prompt}, output token {part.position + 1}, though on this machine forwards"
@@ -236,10 +245,27 @@ def _tokens(texts: Sequence[TextRegrets]) -> int:
     return sum(len(text.regrets) for text in texts)
 
 
-def _bad_ends(found: Choices) -> list[TextRegrets]:
-    """Wrong ends of the candidate's that the reference arm does not show for the same prompt."""
+def _bad_ends(found: Choices, tied: float) -> list[str]:
+    """Prompts whose candidate text ends wrongly, and how: not where the reference arm's own ends so too."""
     excused = {text.prompt for text in found.reference if text.bad_end}
-    return [text for text in found.candidate if text.bad_end and text.prompt not in excused]
+    ends = {text.prompt: text.bad_end for text in found.candidate if text.bad_end}
+    for part in _real(found, tied):
+        if part.candidate_id is None and part.reference_id is not None:
+            ends.setdefault(part.prompt, f"breaks off after {part.position} tokens, where the reference arm's goes on")
+        elif part.reference_id is None and part.candidate_id is not None and part.regret is None:
+            ends.setdefault(part.prompt, f"goes on after {part.position} tokens, where the reference arm's ends")
+    return [f"{prompt} {how}" for prompt, how in ends.items() if prompt not in excused]
+
+
+def _real(found: Choices, tied: float) -> list[Divergence]:
+    return [part for part in found.divergences if not is_tie(part, tied)]
+
+
+def _unexplained(part: Divergence) -> tuple[str, str]:
+    """Texts that part by more than noise where nothing of the candidate's is wrong: (what was found, what would)."""
+    said = f"the texts of {part.prompt} part at output token {part.position + 1} by more than the target's noise"
+    said += ", and no token or end of the candidate's is wrong by itself"
+    return said, "find out why the reference arm's text is another: its own ends, its unrest between rounds"
 
 
 def _worst(texts: Sequence[TextRegrets], noise: float) -> str:
@@ -249,7 +275,7 @@ def _worst(texts: Sequence[TextRegrets], noise: float) -> str:
     return f"{prompt}, output token {position + 1}, lies {regret:.3g} logits below it, and its noise is {noise:.3g}"
 
 
-def _notes(found: Choices, noise: float) -> Iterator[str]:
+def _notes(found: Choices, tied: float) -> Iterator[str]:
     control = found.control
     if (law := control.between) is not None:
         yield f"control: {control.tokens} tokens of the reference server, the worst {law.worst:.3g} logits off"
@@ -260,5 +286,5 @@ def _notes(found: Choices, noise: float) -> Iterator[str]:
     if control.self_change:
         yield f"one-token forwards run again differ by up to {control.self_change:.3g} logits on this machine"
     if found.divergences:
-        ties = sum(is_tie(divergence, noise) for divergence in found.divergences)
-        yield f"texts that part: {ties} by numerical_tie, {len(found.divergences) - ties} by real_divergence"
+        real = len(_real(found, tied))
+        yield f"texts that part: {len(found.divergences) - real} by numerical_tie, {real} by real_divergence"

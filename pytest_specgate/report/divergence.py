@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.errors import InvalidTrace
-from pytest_specgate.gates.exactness import is_tie, tolerance
+from pytest_specgate.gates.exactness import is_tie, tied_within
 from pytest_specgate.logits import Divergence
 from pytest_specgate.records import Measurement, Pair, Trace
 from pytest_specgate.samples.choices import choices
@@ -78,7 +78,7 @@ def _kinds(measurement: Measurement) -> Mapping[_Tokens, tuple[Divergence, str]]
         return {}
     if found is None:
         return {}
-    noise = tolerance(found.control, measurement.place.dtype)
+    noise = tied_within(found.control, measurement.place.dtype)
     return {
         (one.prompt, one.reference_id, one.candidate_id): (one, "numerical_tie" if is_tie(one, noise) else REAL)
         for one in reversed(found.divergences)

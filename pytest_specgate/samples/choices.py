@@ -46,7 +46,7 @@ def _texts(measurement: Measurement, arm: Arm, scored: _Scored, *, outside: bool
         regrets, end = _scores(measurement, trace, scored).regrets, until_end(trace)
         theirs = {trace_of(p, other).token_ids for p in measurement.pairs if p.prompt == prompt} if outside else ()
         own = _own(ids[:end], theirs) if outside else None
-        yield TextRegrets(prompt, regrets[:end], _bad_end(trace), own)
+        yield TextRegrets(prompt, regrets[:end], _bad_end(trace, stops=_stops(measurement)), own)
 
 
 def _own(ids: tuple[int, ...], others: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -82,11 +82,23 @@ def until_end(trace: Trace) -> int:
     return next((i + 1 for i, token in enumerate(trace.token_ids) if token in trace.eos_ids), trace.output_tokens)
 
 
-def _bad_end(trace: Trace) -> str:
-    if until_end(trace) < trace.output_tokens:
+def _stops(measurement: Measurement) -> bool:
+    """Whether the case asks for stop strings."""
+    return measurement.workload.get("stop", "()") != "()"
+
+
+def _bad_end(trace: Trace, *, stops: bool) -> str:
+    count = trace.output_tokens
+    if until_end(trace) < count:
         return "goes on after the end-of-text token"
-    if trace.finish == "length" and trace.output_tokens < trace.max_tokens:
-        return f"ends after {trace.output_tokens} of {trace.max_tokens} tokens"
+    if trace.finish == "length" and count < trace.max_tokens:
+        return f"ends after {count} of {trace.max_tokens} tokens"
+    # An engine that knows no end-of-text ids cannot be held to them.
+    if trace.finish == "eos" and trace.eos_ids and trace.token_ids[-1] not in trace.eos_ids:
+        return f"ends after {count} tokens without the end-of-text token that it claims"
+    # A server may have stops of its own, and its word for other ends.
+    if trace.finish == "stop" and not stops and trace.told is None:
+        return f"stops after {count} tokens, and no stop was asked for"
     return ""
 
 
@@ -95,14 +107,37 @@ def _divergences(measurement: Measurement, scored: _Scored) -> Iterator[Divergen
     for pair in measurement.pairs:
         one, other = pair.reference, pair.candidate
         key = (pair.prompt, one.token_ids, other.token_ids)
-        if one.token_ids == other.token_ids or key in told:
+        if key in told or _same(one, other):
             continue
         told.add(key)
         here = _common(one.token_ids, other.token_ids)
+        going = [(t, _scores(measurement, t, scored)) for t in (one, other) if here < t.output_tokens]
         (one_id, one_logit), (other_id, other_logit) = (
             (t.token_ids[here], _scores(measurement, t, scored).emitted[here])
             if here < t.output_tokens
             else (None, None)
             for t in (one, other)
         )
-        yield Divergence(pair.prompt, here, one_id, other_id, one_logit, other_logit)
+        regret: float | None = None
+        if len(going) > 1:
+            regret = max(scores.regrets[here] for _, scores in going)
+        elif _unseen_end(one if one_id is None else other):
+            regret = max(0.0, going[0][1].margins[here])
+        yield Divergence(pair.prompt, here, one_id, other_id, one_logit, other_logit, regret)
+
+
+def _same(one: Trace, other: Trace) -> bool:
+    """Whether two answers are one: the same ids, or the same text up to the end that only one of them counts."""
+    if one.token_ids == other.token_ids:
+        return True
+    served = one.told is not None and other.told is not None
+    shorter, longer = sorted((one.token_ids, other.token_ids), key=len)
+    begins = longer[: len(shorter)] == shorter
+    return served and begins and one.finish == other.finish and one.finish != "length" and one.text == other.text
+
+
+def _unseen_end(trace: Trace) -> bool:
+    """Whether a text may have ended by an end-of-text token that its ids do not show."""
+    if trace.told is not None:
+        return trace.finish in {"eos", "stop"}
+    return trace.finish == "eos" and not trace.eos_ids

@@ -112,6 +112,22 @@ class LateStop(StopRule):
         return (kept, "eos") if block[kept - 1] in self.eos else (kept, finish)
 
 
+class EarlyStop(StopRule):
+    """Ends a text of ten tokens with the next block, as if a stop string had been found."""
+
+    def cut(self, output: Sequence[int], block: Sequence[int], budget: int) -> tuple[int, str]:
+        kept, finish = StopRule().cut(output, block, budget)
+        return (kept, finish or "stop") if len(output) >= 10 else super().cut(output, block, budget)
+
+
+class EarlyEnd(EarlyStop):
+    """As above, and says that the text ended by itself."""
+
+    def cut(self, output: Sequence[int], block: Sequence[int], budget: int) -> tuple[int, str]:
+        kept, finish = super().cut(output, block, budget)
+        return kept, "eos" if finish == "stop" else finish
+
+
 class _Late(Span):
     """A block whose drafts are said to stand one position later than they do."""
 
@@ -149,6 +165,8 @@ FAULTS: dict[str, tuple[Callable[[], Any], Callable[[Any], Network], Callable[[f
     "first draft unseen": (FirstUnseen, Network, StopRule),
     "end of text barred": (NoEos, Network, StopRule),
     "end of text seen last only": (ExactVerifier, Network, LateStop),
+    "breaks off as by a stop": (ExactVerifier, Network, EarlyStop),
+    "breaks off as by an end": (ExactVerifier, Network, EarlyEnd),
     "positions off by one": (ExactVerifier, ShiftedPositions, StopRule),
     "rejected drafts stay": (ExactVerifier, NoRollback, StopRule),
 }

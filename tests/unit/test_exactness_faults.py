@@ -57,6 +57,8 @@ def with_fault(models: Path, folder: Path, fault: str, **engine: Any) -> tuple[V
         "first draft unseen",
         "end of text barred",
         "end of text seen last only",
+        "breaks off as by a stop",
+        "breaks off as by an end",
         "positions off by one",
         "rejected drafts stay",
     ],

@@ -219,6 +219,40 @@ def test_a_wrong_end_fails_unless_the_reference_arm_ends_so_too() -> None:
     assert both.outcome is Outcome.PASS
 
 
+SHORT = replace(PARTED, candidate_id=None, candidate_logit=None)
+LONG = replace(PARTED, reference_id=None, reference_logit=None)
+
+
+@pytest.mark.parametrize(
+    ("part", "outcome", "says"),
+    [
+        (SHORT, Outcome.FAIL, "the text of p1 breaks off after 7 tokens, where the reference arm's goes on"),
+        (LONG, Outcome.FAIL, "the text of p1 goes on after 7 tokens, where the reference arm's ends"),
+        # By an end of text that the ids do not show: what the other text says there tells how wrong it is.
+        (replace(SHORT, regret=0.375), Outcome.PASS, "all 1000 tokens"),
+        (replace(SHORT, regret=0.4), Outcome.FAIL, "the text of p1 breaks off after 7 tokens"),
+        (replace(LONG, regret=0.375), Outcome.PASS, "all 1000 tokens"),
+        (replace(LONG, regret=0.4), Outcome.INCONCLUSIVE, "the texts of p1 part at output token 8 by more than"),
+        (replace(PARTED, candidate_logit=1.0), Outcome.INCONCLUSIVE, "the texts of p1 part at output token 8"),
+        (replace(PARTED, candidate_logit=9.1, regret=0.375), Outcome.PASS, "all 1000 tokens"),
+    ],
+)
+def test_nothing_passes_where_texts_really_part(part: Divergence, outcome: Outcome, says: str) -> None:
+    said = judged(texts(), divergences=(part,))
+    assert (said.outcome, says in said.reason) == (outcome, True), said.reason
+    assert ("0 by real_divergence" in said.warnings[-1]) == (outcome is Outcome.PASS)
+
+
+def test_a_text_that_breaks_off_is_not_the_decoders_where_the_reference_arm_ends_wrongly() -> None:
+    said = judged(texts(), texts(bad_end="stops"), divergences=(replace(SHORT, prompt="p0"),))
+    assert said.outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("part", "outcome"), [(SHORT, Outcome.FAIL), (replace(SHORT, regret=9.0), Outcome.PASS)])
+def test_a_declared_loss_breaks_no_text_off(part: Divergence, outcome: Outcome) -> None:
+    assert judged(texts(), max_tv=0.05, divergences=(part,)).outcome is outcome
+
+
 def test_divergences_are_ties_up_to_the_noise() -> None:
     assert is_tie(replace(PARTED, candidate_logit=9.125), NOISE)
     assert not is_tie(replace(PARTED, candidate_logit=9.0), NOISE)

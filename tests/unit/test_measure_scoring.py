@@ -13,11 +13,11 @@ import pytest
 
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.errors import EngineError, InvalidTrace
-from pytest_specgate.logits import Control, Scores
+from pytest_specgate.logits import Control, ScoredText, Scores
 from pytest_specgate.measure.scoring import _change, _enough, _read, _Texts, _write
-from pytest_specgate.records import Arm, Measurement, Message, Outcome, Pair, Request, Sampling, Trace, Verdict
+from pytest_specgate.records import Arm, Measurement, Message, Outcome, Pair, Request, Sampling, Told, Trace, Verdict
 from pytest_specgate.report.failure import failure_text
-from pytest_specgate.samples.choices import choices
+from pytest_specgate.samples.choices import _same, choices
 from pytest_specgate.session import Settings, SuiteSession
 from tests.unit.project import PROMPTS, context, load, write
 
@@ -298,6 +298,44 @@ def test_ends_unrest_and_divergences_are_reduced(tmp_path: Path) -> None:
     ended = choices(replace(measurement, pairs=(early,)))
     assert ended is not None
     assert ended.candidate[0].bad_end == "ends after 32 of 99 tokens"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"finish": "stop"}, "stops after 9 tokens, and no stop was asked for"),
+        ({"finish": "eos"}, "ends after 9 tokens without the end-of-text token that it claims"),
+        ({"finish": "eos", "eos_ids": ()}, ""),
+        ({"finish": "stop", "told": Told()}, ""),
+    ],
+)
+def test_a_text_ends_by_what_was_asked_for(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
+    _, measurement = run(tmp_path)
+    assert measurement is not None
+    assert measurement.exactness is not None
+    (whole, *_), ids = measurement.exactness.texts, measurement.pairs[0].candidate.token_ids[:9]
+    scores = Scores(*(getattr(whole.scores, name)[:9] for name in ("best", "best_ids", "runner_up", "emitted")))
+    scored = (*measurement.exactness.texts, ScoredText("q1", ids, scores))
+    pair = changed(measurement.pairs[0], Arm.CANDIDATE, token_ids=ids, **fields)
+    short = replace(measurement, pairs=(pair,), exactness=replace(measurement.exactness, texts=scored))
+    found = choices(short)
+    assert found is not None
+    assert found.candidate[0].bad_end == says
+    (part,) = found.divergences
+    assert (part.position, part.candidate_id, part.regret is None) == (9, None, bool(says))
+    stopped = choices(replace(short, workload={**short.workload, "stop": "('END',)"}))
+    assert stopped is not None
+    assert not stopped.candidate[0].bad_end or fields["finish"] == "eos"
+
+
+def test_one_answer_of_servers_that_count_its_end_or_not_is_one(tmp_path: Path) -> None:
+    _, measurement = run(tmp_path)
+    assert measurement is not None
+    pair = changed(measurement.pairs[0], Arm.REFERENCE, finish="eos", told=Told())
+    one = changed(pair, Arm.CANDIDATE, finish="eos", told=Told(), token_ids=pair.candidate.token_ids[:-1])
+    assert _same(one.reference, one.candidate)
+    assert not _same(pair.reference, replace(one.candidate, told=None))
+    assert not _same(pair.reference, replace(one.candidate, text="another"))
 
 
 def test_tokens_after_the_end_of_text_are_no_choices(tmp_path: Path) -> None:
