@@ -7,7 +7,8 @@ makes its own mask, which its kernels know how to do without.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -45,6 +46,11 @@ class Network:
         """``lean`` where the class is driven in few operations, else ``modules``: its own."""
         return "lean" if self._lean else "modules"
 
+    @property
+    def rounds_apart(self) -> bool:
+        """Whether the model's own modules round in another order, in a dtype in which that shows."""
+        return self._lean is not None and self.model.dtype in (torch.bfloat16, torch.float16)
+
     def record(self, fresh: Callable[[], Recorder]) -> None:
         """From now on record forwards by shape, with recorders that ``fresh`` makes, and replay them.
 
@@ -64,6 +70,12 @@ class Network:
     def copied_bytes(self) -> int:
         """Weights that are kept a second time, in a form that is read faster."""
         return self._lean.copied_bytes if self._lean else 0
+
+    def apart(self) -> Network:
+        """The same forward with a cache of its own and nothing recorded: what it runs leaves this one as it is."""
+        made = copy(self)
+        made.cache = made._recordings = None  # noqa: SLF001 - its own class
+        return made
 
     def reserve(self, slots: int, capacity: int) -> None:
         """Have a cache of at least so many slots and tokens per slot; one that is large enough is kept.
@@ -133,6 +145,30 @@ class Network:
         block = torch.tensor([[text[-1]] * width for text in texts], device=self._device)
         span = Span(tuple(map(len, texts)), width)
         return lambda: self.forward(block, span)
+
+    def forced(self, prompt: Sequence[int], output: Sequence[int], width: int) -> Iterator[Tensor]:
+        """Scores ``[tokens, vocabulary]`` of a given text: a row after the prompt, then ``width`` from each forward.
+
+        A cache is reserved for it, as for a run.
+        """
+        self.reserve(1, len(prompt) + len(output))
+        yield self.prefill(prompt, 0)[0]
+        for at in range(0, len(output) - 1, width):
+            block = torch.tensor([list(output[at : min(at + width, len(output) - 1)])], device=self._device)
+            yield self.forward(block, Span((len(prompt) + at,), block.shape[1]))[0]
+
+    def whole(self, prompt: Sequence[int], output: Sequence[int], most: int) -> Iterator[Tensor]:
+        """As :meth:`forced`, text and prompt alike read as a prompt is, with ``most`` rows of scores a forward."""
+        tokens, first = [*prompt, *output[:-1]], len(prompt) - 1
+        self.reserve(1, len(tokens))
+        step = min(PREFILL_CHUNK, most)
+        for start in range(0, len(tokens), step):
+            part = tokens[start : start + step]
+            asked = start + len(part) - max(start, first)
+            block = torch.tensor([part], device=self._device)
+            scores = self.forward(block, Span((start,), len(part)), keep=max(1, asked))
+            if asked > 0:
+                yield scores[0]
 
     def move(self, source: int, target: int) -> None:
         """Copy one slot over another."""

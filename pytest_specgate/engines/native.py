@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_specgate.decoding.network import Network
     from pytest_specgate.engines.hf.loading import Loaded
     from pytest_specgate.engines.hf.reading import Readers
+    from pytest_specgate.engines.hf.scoring import Blocks
 
 _log = logging.getLogger("pytest_specgate")
 
@@ -180,7 +181,11 @@ class NativeEngine:
     def score(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
     ) -> list[Scores]:
-        """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says."""
+        """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says.
+
+        With a width, by the forward that the arms run. Whole texts are read by transformers' modules, except where 16
+        bits show that these round in another order: there a text is read by the arms' forward, as a prompt is.
+        """
         from pytest_specgate.engines.hf import scoring, shaping
         from pytest_specgate.engines.hf.failures import translated
 
@@ -188,7 +193,20 @@ class NativeEngine:
         speaker = shaping.Speaker(self._name, target)
         with translated(self._name, "scoring failed"):
             asked = [(request, self._encode(request, target)) for request in requests]
-            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width, self._reading())
+            given = scoring.forced(asked, texts, speaker)
+            return scoring.score(speaker, given, width, self._reading(), self._blocks(width))
+
+    def _blocks(self, width: int | None) -> Blocks | None:
+        """The arms' own forward, on a cache of its own, for what the modules would tell with another rounding."""
+        from pytest_specgate.engines.hf.scoring import rows_at_once
+
+        network = self._decoders[Arm.REFERENCE].target.apart()
+        most = rows_at_once(network.model)
+        if width is None and not network.rounds_apart:
+            return None
+        return lambda text, width: (
+            network.forced(text.prompt, text.output, width) if width else network.whole(text.prompt, text.output, most)
+        )
 
     def time_forwards(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int

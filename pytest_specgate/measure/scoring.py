@@ -29,7 +29,7 @@ from pytest_specgate.records import Arm, Capability, Measurement, Request, Scori
 from pytest_specgate.suite.cases import Case
 
 #: Raise when a control would come out differently.
-CONTROL_VERSION = 3
+CONTROL_VERSION = 4
 #: Tokens of a control. In 16 bits a few tokens in a hundred nearly tie, so the noise must be known well; in 32 bits a
 #: tie as narrow as the noise comes once in some hundred thousand tokens.
 CONTROL_TOKENS: Mapping[str, int] = {"bfloat16": 2048, "float16": 2048}
@@ -42,9 +42,7 @@ SMALL_MARGIN = 2.0
 #: With fewer tokens of a small margin than this, all count.
 LEAST_SMALL = 64
 #: What decides how a target computes, beside its weights, the device and the dtype.
-_FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization")
-#: Engines that score by the same forwards of the same modules share a control.
-_SCORES_AS = {"native": "transformers"}
+_FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization", "forward")
 
 
 #: A request and the ids of an answer to it.
@@ -214,7 +212,8 @@ def _control(
     started = time.monotonic()
     control = _compared(target, _enough(target.engine, own, least), width)
     control = replace(control, seconds=time.monotonic() - started)
-    if known:
+    # One that a few short prompts made too small would be found again when there are more.
+    if known and control.tokens >= least:
         _write(note, control)
     return control, True
 
@@ -273,9 +272,7 @@ def _change(one: Sequence[Scores], other: Sequence[Scores]) -> float:
 
 def _key(measurement: Measurement, width: int, tokens: int | None) -> str:
     facts = {name: measurement.subject.get(name, "") for name in _FACTS}
-    kind = measurement.engine_kind
-    facts["engine"] = _SCORES_AS.get(facts["engine"], facts["engine"])
-    facts |= {"kind": _SCORES_AS.get(kind, kind), "target": measurement.workload.get("target", ""), "width": str(width)}
+    facts |= {"kind": measurement.engine_kind, "target": measurement.workload.get("target", ""), "width": str(width)}
     facts |= {"device": measurement.place.device, "dtype": measurement.place.dtype, "version": str(CONTROL_VERSION)}
     facts |= {"tokens": str(tokens)} if tokens else {}
     return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]

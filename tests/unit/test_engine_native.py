@@ -18,6 +18,7 @@ from pytest_specgate.engines.base import Engine, EngineContext, Foresees, Scorer
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.identities import trace_problems
+from pytest_specgate.logits import Scores
 from pytest_specgate.records import Arm, Capability, Message, Request, Sampling, Trace
 from pytest_specgate.suite.model import EngineSpec
 from tests import tiny
@@ -214,6 +215,32 @@ def test_scores_are_those_of_the_transformers_engine(drafting: Engine, transform
     ours, theirs = drafting.score(EVERYONE, texts), transformers.score(EVERYONE, texts)
     assert ours == theirs
     assert max(regret for scores in ours for regret in scores.regrets) == pytest.approx(0, abs=1e-12)
+
+
+def test_in_16_bits_arms_and_scores_round_alike_and_room_stays_as_it_was(models: Path) -> None:
+    import torch
+
+    engine = build(models, METHODS["draft_model"], dtype="bfloat16")
+    engine.start()
+    assert isinstance(engine, Scorer)
+    texts = [trace.token_ids for trace in engine.generate(EVERYONE, Arm.REFERENCE)]
+    held = engine.memory([Arm.REFERENCE]).kv_cache
+    single, wide, whole = (engine.score(EVERYONE, texts, width) for width in (1, 4, None))
+    assert engine.memory([Arm.REFERENCE]).kv_cache == held
+    for other in (wide, whole):
+        assert 0 < _farthest(single, other) < 0.5
+    network, prompt = engine._decoders[Arm.REFERENCE].target.apart(), engine._encode(EVERYONE[0], engine._target)
+    with torch.inference_mode():
+        (scores,) = network.whole(prompt, texts[0], 1000)
+        pieces = [len(piece) for piece in network.whole(prompt, texts[0], 2)]
+    assert scores.amax(dim=-1).tolist() == list(whole[0].best)
+    assert (max(pieces), sum(pieces)) == (2, len(texts[0]))
+    engine.close()
+
+
+def _farthest(some: list[Scores], others: list[Scores]) -> float:
+    pairs = [pair for one, other in zip(some, others) for pair in zip(one.margins, other.margins)]
+    return max(abs(one - other) for one, other in pairs)
 
 
 # --- drafts -----------------------------------------------------------------------------------------------------------

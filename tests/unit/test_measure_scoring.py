@@ -82,6 +82,15 @@ class Restless(ScriptedEngine):
         return [replace(scores, runner_up=tuple(x - 0.01 * self.runs for x in scores.runner_up)) for scores in found]
 
 
+class Bounded(ScriptedEngine):
+    """A window of 60 new tokens."""
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        if requests[0].max_tokens > 60:
+            raise EngineError("tiny", "the window is shorter", "lower max_tokens")
+        return super().generate(requests, arm)
+
+
 class Nameless(ScriptedEngine):
     """An engine that does not say which target it runs."""
 
@@ -197,6 +206,15 @@ def test_another_target_or_width_has_a_control_of_its_own(tmp_path: Path, cache:
     run(tmp_path, device="other")
     run(tmp_path, speedup=1.6)
     assert len(list(cache.iterdir())) == 4
+
+
+def test_a_control_that_is_too_small_is_measured_anew_once_there_are_more_prompts(tmp_path: Path, cache: Path) -> None:
+    verdict, _ = judged(write(tmp_path, EXACT, **engine(Bounded), prompts=PROMPTS[:1], scenario={"max_tokens": 60}))
+    assert "says too little of the target's noise" in verdict.reason
+    assert not cache.exists()
+    verdict, _ = judged(write(tmp_path, EXACT, **engine(Bounded), scenario={"max_tokens": 60}))
+    assert verdict.outcome is Outcome.PASS
+    assert len(list(cache.iterdir())) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"tokens": 1}', "[1]", '{"tokens": NaN}'])

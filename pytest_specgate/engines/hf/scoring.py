@@ -9,7 +9,7 @@ reshapes scores, by a penalty say, so does its scoring: the numbers are those th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,6 +68,10 @@ class Text:
     shape: Shaper | None = None
 
 
+#: Makes logits ``[tokens, vocabulary]`` of a text in order, so many tokens a forward (None: as there is room for).
+Blocks = Callable[[Text, int | None], Iterator[Any]]
+
+
 def forced(
     asked: Sequence[tuple[Request, tuple[int, ...]]], outputs: Sequence[tuple[int, ...]], speaker: Speaker
 ) -> list[Text]:
@@ -98,10 +102,17 @@ def processed(model: Any, *, drawn: bool = False) -> list[tuple[str, object]]:
     return [(name, value) for name, value in found if value not in known[name]]
 
 
-def score(speaker: Speaker, texts: Sequence[Text], width: int | None, readers: Readers | None = None) -> list[Scores]:
+def score(
+    speaker: Speaker,
+    texts: Sequence[Text],
+    width: int | None,
+    readers: Readers | None = None,
+    blocks: Blocks | None = None,
+) -> list[Scores]:
     """Scores in the order of the texts. Raises EngineError for ids beyond the model's and logits that are no numbers.
 
-    ``width`` tokens a forward, one text at a time; None is as many of each as the memory bound takes.
+    ``width`` tokens a forward, one text at a time; None is as many of each as the memory bound takes. ``blocks`` makes
+    the logits where they are not to be those of the model's own modules.
     """
     import torch
 
@@ -112,10 +123,11 @@ def score(speaker: Speaker, texts: Sequence[Text], width: int | None, readers: R
     refuse_foreign(model, texts, speaker.engine)
     parts: list[list[_Rows]] = [[] for _ in texts]
     with torch.inference_mode():
-        if width:
+        if width or blocks:
+            read = blocks or (lambda text, width: blockwise(model, text, width or 1))
             for text, found in zip(texts, parts):
                 done = 0
-                for rows in blockwise(model, text, width):
+                for rows in read(text, width):
                     found.append(_reduced(rows, text, done))
                     done += len(rows)
         else:
