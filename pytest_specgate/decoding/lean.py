@@ -8,6 +8,7 @@ class is driven so only after both forwards have agreed on a probe; any other on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,7 +190,8 @@ def _probed(made: LeanForward, model: Any) -> Tensor:
     return torch.cat(ours, dim=1)
 
 
-def agree(scores: Tensor, own: Tensor) -> bool:
-    """Whether scores differ from the model's own by no more than rounding in another order."""
-    apart = scores.float() - own.float()
-    return bool(apart.norm() <= _AGREEMENT.get(own.dtype, 0.0) * own.float().norm())
+def agree(scores: Tensor, own: Tensor, limits: Mapping[torch.dtype, float] = _AGREEMENT) -> bool:
+    """Whether scores differ from others, relative to their size, by no more than what is allowed in their dtype."""
+    wide = torch.promote_types(own.dtype, torch.float32)
+    apart = scores.to(wide) - own.to(wide)
+    return bool(apart.norm() <= limits.get(own.dtype, 0.0) * own.to(wide).norm())
