@@ -138,6 +138,8 @@ def lean(model: Any, anatomy: Anatomy) -> LeanForward | None:
         return None
     with torch.inference_mode():
         own = _own_scores(model)  # before any of its matrices is packed
+        if not own.isfinite().all():  # the run says so of the weights; nothing can be compared here
+            return None
         made = LeanForward(model)
         if agree(_probed(made, model), own):
             return made

@@ -35,6 +35,13 @@ def test_a_class_of_that_name_that_computes_something_else_does_not() -> None:
     assert lean(made, examine(made)) is None
 
 
+def test_weights_that_are_no_numbers_are_left_to_the_run_to_tell() -> None:
+    made = build("Llama")
+    with torch.no_grad():
+        made.lm_head.weight[3] = float("nan")
+    assert lean(made, examine(made)) is None
+
+
 def test_another_activation_or_attention_does_not() -> None:
     for made in (build("Llama", hidden_act="gelu"), build("Llama", attn_implementation="eager")):
         assert lean(made, examine(made)) is None
