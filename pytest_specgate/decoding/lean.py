@@ -24,9 +24,9 @@ from pytest_specgate.decoding.rotary import Angles
 
 #: Classes that are driven so.
 CLASSES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
-#: How far scores of the two forwards may lie apart, relative to their size: rounding in another order, which in 16 bits
-#: moves each of them from the true ones by a tenth.
-_AGREEMENT = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 0.2}
+#: How far scores of the two forwards may lie apart, relative to their size: rounding in another order, which for the
+#: bundled target is .016 in bfloat16 and .0015 in float16. A class that lies further apart runs through its modules.
+_AGREEMENT = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 _PROBE = 6
 
 
