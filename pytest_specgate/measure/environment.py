@@ -44,7 +44,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "pair noise",
-        "robust spread of each prompt's time ratio over the rounds",
+        "spread of each prompt's time ratio over the rounds, by token or by round, the smaller",
         f"broken above {timing.LARGEST_NOISE:.0%}",
         "the spread",
         timing.pair_noise,
