@@ -183,8 +183,8 @@ class NativeEngine:
     ) -> list[Scores]:
         """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says.
 
-        With a width, by the forward that the arms run. Whole texts are read by transformers' modules, except where 16
-        bits show that these round in another order: there a text is read by the arms' forward, as a prompt is.
+        By transformers' modules, except where 16 bits show that these round in another order: there by the forward
+        that the arms run, whole texts as a prompt is read.
         """
         from pytest_specgate.engines.hf import scoring, shaping
         from pytest_specgate.engines.hf.failures import translated
@@ -194,16 +194,19 @@ class NativeEngine:
         with translated(self._name, "scoring failed"):
             asked = [(request, self._encode(request, target)) for request in requests]
             given = scoring.forced(asked, texts, speaker)
-            return scoring.score(speaker, given, width, self._reading(), self._blocks(width))
+            return scoring.score(speaker, given, width, self._reading(), self._blocks())
 
-    def _blocks(self, width: int | None) -> Blocks | None:
-        """The arms' own forward, on a cache of its own, for what the modules would tell with another rounding."""
+    def _blocks(self) -> Blocks | None:
+        """The arms' own forward, on a cache of its own, where 16 bits round apart from the modules; else None.
+
+        Elsewhere the modules are as near, and what is wrong with the arms' forward must not pass for noise.
+        """
         from pytest_specgate.engines.hf.scoring import rows_at_once
 
         network = self._decoders[Arm.REFERENCE].target.apart()
-        most = rows_at_once(network.model)
-        if width is None and not network.rounds_apart:
+        if not network.rounds_apart:
             return None
+        most = rows_at_once(network.model)
         return lambda text, width: (
             network.forced(text.prompt, text.output, width) if width else network.whole(text.prompt, text.output, most)
         )
