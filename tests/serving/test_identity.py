@@ -76,7 +76,7 @@ def test_what_each_software_tells_of_its_weights(
         ("org/smol-1b", "org/smol-1b"),
         ("/data/models/smol-1b/", "smol-1b"),
         ("./smol.gguf", "smol.gguf"),
-        ("/root/.cache/huggingface/hub/models--org--smol-1b/snapshots/c0ffee0112233", "org/smol-1b@c0ffee01"),
+        ("/home/me/.cache/huggingface/hub/models--org--smol-1b/snapshots/c0ffee0112233", "org/smol-1b@c0ffee01"),
     ],
 )
 def test_where_a_model_lies_is_no_part_of_it(model: str, shown: str) -> None:

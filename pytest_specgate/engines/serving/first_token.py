@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_specgate.engines.serving.ready import NotReady, Probe
+from pytest_specgate.engines.serving.wire import PATHS
 from pytest_specgate.errors import EngineError
 from pytest_specgate.masking import MASK
 
 #: Answers of a server that is on its way: too early, too busy, not there yet.
 _WAIT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _QUOTED = 300
-_PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def probe(question: Question) -> Probe:
 
 def _ask(question: Question, url: str, seconds: float) -> None:
     headers = {**question.headers, "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{url}{_PATHS[question.endpoint]}", question.body, headers)  # noqa: S310
+    request = urllib.request.Request(f"{url}{PATHS[question.endpoint]}", question.body, headers)  # noqa: S310
     try:
         # Straight to the address: a proxy of the environment knows no loopback servers.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,19 @@ if TYPE_CHECKING:
 LIKELY_DRAFT = 4
 
 
-class ServedTexts:
-    """The part of the engine that judges texts, on an :class:`Outside`."""
+class ServedTexts(ABC):
+    """The part of the engine that judges texts, on an :class:`Outside`; whose servers they are is the engine's part."""
 
     _outside: Outside | None
     _name: str
 
+    @abstractmethod
     def _server(self, arm: Arm) -> Any:
-        raise NotImplementedError
+        """The arm's server, running."""
 
+    @abstractmethod
     def _telling(self, arm: Arm, url: str) -> AbstractContextManager[None]:
-        raise NotImplementedError
+        """Tell what fails meanwhile in the engine's name, with the server's."""
 
     def identify(self, requests: Sequence[Request], traces: Sequence[Trace]) -> list[Trace]:
         """Return the traces with their token ids. Raises EngineError where they cannot be known."""
