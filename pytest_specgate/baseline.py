@@ -199,9 +199,7 @@ def render(suite: str, entries: Mapping[str, Stored], hide: Callable[[str], str]
     """
     places = {stored.place for stored in entries.values()}
     if len(places) != 1:
-        raise ValueError(
-            f"entries of {len(places)} places cannot be stored in one file — write one file a place"
-        )
+        raise ValueError(f"entries of {len(places)} places cannot be stored in one file — write one file a place")
     cases = ",\n".join(_render_case(case, entries[case], hide) for case in sorted(entries))
     head = f'"schema": {SCHEMA},\n "suite": {_line(suite)},\n "place": {_line(encode(places.pop()))}'
     return f'{{{head},\n "cases": {{\n{cases}\n }}\n}}\n'

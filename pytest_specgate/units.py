@@ -152,9 +152,7 @@ def _bound(text: str, unit: Unit) -> float:
     low, high, span = _SPANS.get(unit, (0.0, math.inf, "0 upwards"))
     if not low <= number <= high:
         # "<=60" for 60% would hold whatever is measured.
-        raise ValueError(
-            f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}"
-        )
+        raise ValueError(f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}")
     return number
 
 
@@ -171,9 +169,7 @@ def parse_allowance(value: object, unit: Unit) -> Allowance:
         else:
             absolute += _absolute(part, unit)
     if relative < 0 or absolute < 0 or relative >= 1:
-        raise ValueError(
-            f"allowed change {value!r} is out of range — write 0 or more and less than 100%, such as 5%"
-        )
+        raise ValueError(f"allowed change {value!r} is out of range — write 0 or more and less than 100%, such as 5%")
     return Allowance(relative, absolute, str(value).strip())
 
 

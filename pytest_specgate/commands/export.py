@@ -47,9 +47,7 @@ def show(chosen: argparse.Namespace, out: TextIO) -> int:
     from pytest_specgate.report import document, faces, specbench
 
     report = faces.hidden(document.read(chosen.report), masker(os.environ))
-    found = specbench.answers(
-        specbench.chosen(report, chosen.case), report.created, _categories(report, chosen.suites)
-    )
+    found = specbench.answers(specbench.chosen(report, chosen.case), report.created, _categories(report, chosen.suites))
     path: Path = chosen.spec_bench
     other = path.with_name(f"{path.stem}-vanilla{path.suffix}")
     for target, lines in ((path, found.candidate), (other, found.reference)):

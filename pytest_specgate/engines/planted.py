@@ -197,7 +197,5 @@ def _read(context: EngineContext) -> tuple[Plant, Losses, EngineSpec]:
     except ValueError as error:
         what, _, hint = str(error).partition(" — ")
         raise EngineError(context.name, what, hint) from error
-    inner = context.spec.model_copy(
-        update={"kind": options["kind"], "options": dict(options.get("options", {}))}
-    )
+    inner = context.spec.model_copy(update={"kind": options["kind"], "options": dict(options.get("options", {}))})
     return plant, Losses(plant.size, int(options.get("seed", 0))), inner

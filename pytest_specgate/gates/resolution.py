@@ -34,9 +34,7 @@ class Resolution:
     scatter: float
 
 
-def resolutions(
-    asked: Sequence[Gate], baseline: Samples, rounds: int, alpha: float
-) -> Iterator[Resolution]:
+def resolutions(asked: Sequence[Gate], baseline: Samples, rounds: int, alpha: float) -> Iterator[Resolution]:
     """One for each allowed change of a time or a ratio, were ``baseline`` stored and builds measured ``rounds`` rounds.
 
     ``alpha`` is the error rate of a FAIL at one look. Metrics that were not measured, and tails, are left out.

@@ -18,6 +18,7 @@ import psutil
 
 _CPUS = Path("/sys/devices/system/cpu")
 _KHZ_PER_MHZ = 1000
+_NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,12 @@ def _our_cores() -> Sequence[Any]:
 
 
 def _busy(times: Any) -> float:
-    """Seconds not idle; user and nice time contain the guests' already. Time that a hypervisor stole counts."""
-    idle: float = times.idle + getattr(times, "iowait", 0.0)
-    guests: float = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
-    return float(sum(times)) - idle - guests
+    """Seconds not idle; user and nice time contain the guests' already. Time that a hypervisor stole counts.
+
+    The busy kinds are added up: taking idle time, by far the largest number, from the sum of all leaves the error of
+    its rounding, and two readings in a row could go backwards by it.
+    """
+    return float(sum(getattr(times, kind) for kind in times._fields if kind not in _NOT_BUSY))
 
 
 def _own_seconds() -> float:

@@ -166,9 +166,7 @@ def cases_to_run(items: list[pytest.Item]) -> set[tuple[Path, str]]:
     """Name the cases that the items ask for, those of a tier that this run leaves out excepted."""
     gates = [item for item in items if isinstance(item, GateItem)]
     return {
-        (item.path, item.case.id)
-        for item in gates
-        if item.config.stash[RUN].options.takes(item.suite.spec.tier.value)
+        (item.path, item.case.id) for item in gates if item.config.stash[RUN].options.takes(item.suite.spec.tier.value)
     }
 
 

@@ -175,8 +175,7 @@ def _row(verdict: Verdict, room: int, *, intervals: bool) -> tuple[str, ...]:
     limits = ", ".join(_required(check.kind, check.required) for check in verdict.checks if check.required)
     softened = f" ({verdict.softened.split(':')[0]})" if verdict.softened else ""
     numbers = [
-        shown(verdict.metric, found if intervals else _exact(found))
-        for found in (verdict.measured, verdict.baseline)
+        shown(verdict.metric, found if intervals else _exact(found)) for found in (verdict.measured, verdict.baseline)
     ]
     cells = (verdict.gate, *numbers, limits or "-", f"{verdict.outcome.value}{softened}")
     return (one_line(_case(verdict), room), *map(flat, cells))

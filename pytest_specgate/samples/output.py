@@ -24,9 +24,7 @@ def series(pairs: Sequence[Pair], wanted: frozenset[str], *, greedy: bool) -> di
     return found
 
 
-def similarities(
-    pairs: Sequence[Pair], model: str, *, greedy: bool
-) -> tuple[dict[str, tuple[float, ...]], str]:
+def similarities(pairs: Sequence[Pair], model: str, *, greedy: bool) -> tuple[dict[str, tuple[float, ...]], str]:
     """By prompt, one similarity per round, or why there is none: ``what — what to do``."""
     found: dict[str, tuple[float, ...]] = {}
     try:

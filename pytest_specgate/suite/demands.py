@@ -75,8 +75,7 @@ class GateSpec(Strict):
     def _known(cls, value: str) -> str:
         if value not in METRICS:
             raise ValueError(
-                f"unknown metric {value!r}{units.did_you_mean(value, METRICS)} — "
-                f"choose one of: {', '.join(METRICS)}"
+                f"unknown metric {value!r}{units.did_you_mean(value, METRICS)} — choose one of: {', '.join(METRICS)}"
             )
         return value
 
@@ -95,15 +94,14 @@ class GateSpec(Strict):
             raise ValueError("a gate without a demand — give limit, max_drop or max_rise")
         if self.statistic != "median" and self.info.family is not Family.LATENCY:
             raise ValueError(
-                f"{self.metric} has no statistic {self.statistic!r} — "
-                "remove 'statistic'; it is for latency metrics"
+                f"{self.metric} has no statistic {self.statistic!r} — remove 'statistic'; it is for latency metrics"
             )
         whole = self.limit is not None and self.limit.low == self.limit.high == 1
         exact = self.info.family in (Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS)
         if exact and (self.compares or not whole):
             raise ValueError(
                 f"{self.metric} is all or nothing, and compares with no baseline — "
-                "write limit: \"==100%\" and neither max_drop nor max_rise"
+                'write limit: "==100%" and neither max_drop nor max_rise'
             )
         if self.embedding and self.metric != "semantic_similarity":
             raise ValueError(f"{self.metric} embeds nothing — remove 'embedding'; it is for semantic_similarity")

@@ -74,9 +74,7 @@ def check_where(where: Where, axes: Iterable[Axis], tree: Mapping, steps: tuple[
         for number, option in enumerate(options):
             if option not in known[name]:
                 what = f"axis {name!r} has no option {option!r}{did_you_mean(option, known[name])}"
-                raise SuiteError(
-                    find(tree, (*steps, name, number))[1], what, f"choose among: {', '.join(known[name])}"
-                )
+                raise SuiteError(find(tree, (*steps, name, number))[1], what, f"choose among: {', '.join(known[name])}")
 
 
 def _read(tree: Mapping) -> MatrixSpec:

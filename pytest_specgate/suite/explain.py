@@ -77,9 +77,7 @@ def _unknown_key(path: Path, tree: Node, model: type[BaseModel]) -> SuiteError:
     holder, _ = find(tree, path[:-1])
     where = holder.keys.get(key, holder.location) if hasattr(holder, "keys") else holder.location
     valid = list(_model_at(path[:-1], model).model_fields)
-    return SuiteError(
-        where, f"unknown key {key!r}{did_you_mean(key, valid)}", f"valid keys: {', '.join(valid)}"
-    )
+    return SuiteError(where, f"unknown key {key!r}{did_you_mean(key, valid)}", f"valid keys: {', '.join(valid)}")
 
 
 def _missing(path: Path, where: Location, model: type[BaseModel]) -> SuiteError:

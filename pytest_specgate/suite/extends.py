@@ -54,9 +54,7 @@ def _without(tree: Mapping, keys: tuple[str, ...]) -> Mapping:
     return Mapping(items, {key: tree.keys[key] for key in items}, tree.location)
 
 
-def _base_path(
-    node: Node, chain: list[Path], folders: tuple[Path, ...], show: Callable[[Path], Path]
-) -> Path:
+def _base_path(node: Node, chain: list[Path], folders: tuple[Path, ...], show: Callable[[Path], Path]) -> Path:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         raise SuiteError(
             node.location,
@@ -66,9 +64,7 @@ def _base_path(
     try:
         path = (chain[-1].parent / node.value).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise SuiteError(
-            node.location, f"{node.value!r} is no usable path: {error}", "name a suite file"
-        ) from error
+        raise SuiteError(node.location, f"{node.value!r} is no usable path: {error}", "name a suite file") from error
     if not inside(path, folders):
         hint = "move the base into the suite's folder or the project's root"
         raise SuiteError(node.location, f"base {node.value!r} lies outside the project", hint)

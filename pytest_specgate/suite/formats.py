@@ -54,9 +54,7 @@ class Format:
     def conversation(self, data: Data, number: int) -> Conversation:
         """The record as a conversation. Raises RecordError, also for a record of another format."""
         if not self.fits(data):
-            raise RecordError(
-                f"this record is not {self.name}, as the file's first is", "keep one format in one file"
-            )
+            raise RecordError(f"this record is not {self.name}, as the file's first is", "keep one format in one file")
         return self.read(data, number)
 
 
@@ -85,10 +83,7 @@ def placeholder_problem(conversations: Sequence[Conversation]) -> RecordError | 
     return None
 
 
-_FETCH = (
-    "fetch the full texts with the benchmark's own tool (SPEED-Bench: its prepare step), "
-    "and name that file here"
-)
+_FETCH = "fetch the full texts with the benchmark's own tool (SPEED-Bench: its prepare step), and name that file here"
 
 
 # --- parts ----------------------------------------------------------------------------------------

@@ -64,17 +64,11 @@ def _array(text: str, shown: Path) -> Iterator[tuple[object, Location]]:
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
             if text[at : at + 1] == "]":
-                raise PromptError(
-                    _position(text, at, shown), "a ',' before the end of the JSON array", "remove it"
-                )
+                raise PromptError(_position(text, at, shown), "a ',' before the end of the JSON array", "remove it")
         elif text[at : at + 1] != "]":
-            raise PromptError(
-                _position(text, at, shown), "the JSON array is not continued or closed", "add ',' or ']'"
-            )
+            raise PromptError(_position(text, at, shown), "the JSON array is not continued or closed", "add ',' or ']'")
     if _skip(text, at + 1) != len(text):
-        raise PromptError(
-            _position(text, _skip(text, at + 1), shown), "text after the JSON array", "remove it"
-        )
+        raise PromptError(_position(text, _skip(text, at + 1), shown), "text after the JSON array", "remove it")
 
 
 def _skip(text: str, at: int) -> int:
@@ -119,9 +113,7 @@ def _decode(text: str, at: int, where: Location, hint: str) -> tuple[object, int
     except _RefusedError as error:
         raise PromptError(where, str(error), "mend the record that begins here") from error
     except (RecursionError, ValueError) as error:
-        raise PromptError(
-            where, "a record that is nested too deeply, or a number too long", "mend it"
-        ) from error
+        raise PromptError(where, "a record that is nested too deeply, or a number too long", "mend it") from error
     return value, end
 
 

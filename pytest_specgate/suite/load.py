@@ -179,9 +179,7 @@ def _scenario(
     try:
         path = (written_in / spec.prompts.file).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise SuiteError(
-            where, f"{spec.prompts.file!r} is no usable path: {error}", "name a prompt file"
-        ) from error
+        raise SuiteError(where, f"{spec.prompts.file!r} is no usable path: {error}", "name a prompt file") from error
     if not inside(path, folders):
         hint = "move it into the suite's folder or the project's root"
         raise SuiteError(where, f"prompt file {spec.prompts.file!r} lies outside the project", hint)

@@ -144,9 +144,7 @@ class SuiteSpec(Strict):
     policy: Policy = Policy.GUARD
     engines: dict[Name, EngineSpec] = Field(min_length=1, examples=["{NAME: {target: MODEL}}"])
     matrix: MatrixSpec | None = Field(None, description="further engines, one for every combination of options")
-    scenarios: dict[Name, ScenarioSpec] = Field(
-        min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"]
-    )
+    scenarios: dict[Name, ScenarioSpec] = Field(min_length=1, examples=["{NAME: {category: chat, prompts: FILE}}"])
     measure: MeasureSpec = MeasureSpec()
     advice: AdviceSpec = AdviceSpec()
     gates: tuple[GateSpec, ...] = Field(min_length=1, examples=['[{metric: speedup, limit: ">=1.2x"}]'])

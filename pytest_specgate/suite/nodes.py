@@ -72,14 +72,10 @@ def read_mapping(path: Path, shown: Path) -> Mapping:
     finally:
         loader.dispose()
     if root is None:
-        raise SuiteError(
-            Location(shown), "the file is empty", "write a suite: specgate: 1, engines, scenarios, gates"
-        )
+        raise SuiteError(Location(shown), "the file is empty", "write a suite: specgate: 1, engines, scenarios, gates")
     node = _Builder(shown).build(root)
     if not isinstance(node, Mapping):
-        raise SuiteError(
-            node.location, f"a suite is a mapping, not {kind_of(node)}", "begin with a line 'specgate: 1'"
-        )
+        raise SuiteError(node.location, f"a suite is a mapping, not {kind_of(node)}", "begin with a line 'specgate: 1'")
     return node
 
 
@@ -101,9 +97,7 @@ def _read_text(path: Path, shown: Path) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         where = _position(raw[: error.start].decode("utf-8"), shown)
-        raise SuiteError(
-            where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8"
-        ) from error
+        raise SuiteError(where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
     text = text.removeprefix("\ufeff")
     if bad := _UNPRINTABLE.search(text):
         where = _position(text[: bad.start()], shown)
@@ -195,9 +189,7 @@ class _Builder:
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise SuiteError(
-                self._at(node), "a key must be a word, not a list or mapping", "write 'key: value'"
-            )
+            raise SuiteError(self._at(node), "a key must be a word, not a list or mapping", "write 'key: value'")
         if node.tag not in (_TAG + "str", _TAG + "timestamp", _TAG + "value"):
             read_as = {"int": "a number", "float": "a number", "bool": "a boolean", "null": "nothing"}
             what = read_as.get(node.tag.removeprefix(_TAG))

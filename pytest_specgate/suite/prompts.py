@@ -86,9 +86,7 @@ def load_prompts(
 def prompts_hash(conversations: Iterable[Conversation]) -> str:
     """16 hex digits of SHA-256 over what is sent to the model: ids, system texts and turns, in order."""
     sent = [[c.id, c.system, list(c.turns)] for c in conversations]
-    return hashlib.sha256(json.dumps(sent, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()[
-        :16
-    ]
+    return hashlib.sha256(json.dumps(sent, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def _text(path: Path, shown: Path, size: int) -> str:
@@ -104,9 +102,7 @@ def _text(path: Path, shown: Path, size: int) -> str:
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8")
         where = Location(shown, before.count("\n") + 1, len(before) - before.rfind("\n"))
-        raise PromptError(
-            where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8"
-        ) from error
+        raise PromptError(where, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
 
 
 def _parse(text: str, shown: Path) -> tuple[Conversation, ...]:

@@ -38,9 +38,7 @@ def _written(pattern: str, number: str | None = None, **bounds: float) -> WithJs
 
 
 Bytes = Annotated[int, _written(rf"^\s*{_NUMBER}\s*([kKmMgGtT][iI]?)?[bB]?\s*$", "integer", minimum=1)]
-Seconds = Annotated[
-    float, _written(rf"^\s*{_NUMBER}\s*(ns|us|µs|ms|s|min|h)\s*$", "number", exclusiveMinimum=0)
-]
+Seconds = Annotated[float, _written(rf"^\s*{_NUMBER}\s*(ns|us|µs|ms|s|min|h)\s*$", "number", exclusiveMinimum=0)]
 Limit = Annotated[units.Limit, _written(r"^\s*((>=|<=|==)\s*\S.*|\S.*\.\.\s*\S.*)$")]
 Allowance = Annotated[units.Allowance, _written(r"^\s*[0-9.][^+]*(\+[^+]+)*$", "number", minimum=0)]
 MetricName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]

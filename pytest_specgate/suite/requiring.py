@@ -14,9 +14,7 @@ class Requires(Strict):
     """What a machine must have; where it has not, what asks for it is skipped with the reason."""
 
     device: Literal["cpu", "cuda", "mps"] | None = None
-    memory: Bytes | None = Field(
-        None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"'
-    )
+    memory: Bytes | None = Field(None, description='free memory of the device (of the host on a CPU), e.g. "40 GiB"')
     package: Packages = Field((), description="importable package, or a list of them")
     command: Packages = Field((), description="program on PATH, or a list of them")
 

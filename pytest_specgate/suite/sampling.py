@@ -24,9 +24,7 @@ class SamplingSpec(Strict):
     temperature: Real = Field(0.0, ge=0, le=10)
     top_k: Whole = Field(0, ge=0)
     top_p: Real = Field(1.0, gt=0, le=1)
-    min_p: Real = Field(
-        0.0, ge=0, le=1, description="keep tokens at least so many times as probable as the best one"
-    )
+    min_p: Real = Field(0.0, ge=0, le=1, description="keep tokens at least so many times as probable as the best one")
     repetition_penalty: Real | None = Field(
         None,
         gt=0,

@@ -39,9 +39,7 @@ class Candidate(Strict):
     """The speculative arm: a drafting method and its parameters."""
 
     method: Method = Field(examples=["draft_model"])
-    draft: str | None = Field(
-        None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference"
-    )
+    draft: str | None = Field(None, description="draft model: Hub id, local directory, GGUF file or pkg:// reference")
     num_draft_tokens: Whole = Field(
         4, ge=1, le=128, description="tokens drafted per round, kept constant unless a setting below says otherwise"
     )
@@ -70,9 +68,7 @@ class Candidate(Strict):
         examples=[2],
     )
     max_ngram: Whole = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
-    exit_layer: Whole | None = Field(
-        None, ge=1, description="early_exit: layer after which the draft is read"
-    )
+    exit_layer: Whole | None = Field(None, ge=1, description="early_exit: layer after which the draft is read")
     acceptance: Real | None = Field(
         None,
         ge=0,
@@ -80,9 +76,7 @@ class Candidate(Strict):
         description="synthetic: share of tested draft tokens that is kept, right or not; judge speed and memory alone",
     )
     dtype: str | None = Field(None, description="dtype of the draft where it differs from the target's")
-    allow_mixed_precision: Flag = Field(
-        False, description="permit a draft in another precision than the target"
-    )
+    allow_mixed_precision: Flag = Field(False, description="permit a draft in another precision than the target")
     lossy: Lossy | None = Field(
         None, description="declare a method that is not exact: gates of exactness then judge the size of its effect"
     )
@@ -104,9 +98,7 @@ class Candidate(Strict):
         if self.dtype and not self.draft:
             raise ValueError(f"method {self.method.value} has no draft of a dtype of its own — remove 'dtype'")
         if self.method is Method.EARLY_EXIT and self.exit_layer is None:
-            raise ValueError(
-                "method early_exit needs 'exit_layer' — give the layer at which the draft is read"
-            )
+            raise ValueError("method early_exit needs 'exit_layer' — give the layer at which the draft is read")
         return self
 
     def _forced(self) -> None:
@@ -128,8 +120,7 @@ class Candidate(Strict):
         copies = self.method is Method.PROMPT_LOOKUP or self.options.get("lookup_first")
         if self.drafts_per_match is not None and not copies:
             raise ValueError(
-                f"method {self.method.value} copies nothing — "
-                "remove 'drafts_per_match' or use method: prompt_lookup"
+                f"method {self.method.value} copies nothing — remove 'drafts_per_match' or use method: prompt_lookup"
             )
 
 
@@ -145,7 +136,9 @@ class ScorerSpec(Strict):
 
     engine: Name | None = Field(None, description="an engine of this suite with the same target", examples=["local"])
     kind: Literal["native", "transformers"] = "transformers"
-    target: str | None = Field(None, description="the servers' own target: Hub id, local directory, GGUF file or pkg://")
+    target: str | None = Field(
+        None, description="the servers' own target: Hub id, local directory, GGUF file or pkg://"
+    )
     candidate: Candidate | None = Field(None, description="how the candidate server drafts; for distribution_fit")
     device: str = "auto"
     dtype: Literal["auto", "float32", "float16", "bfloat16", "float64"] = "auto"
@@ -202,9 +195,7 @@ class EngineSpec(Strict):
     scorer: ScorerSpec | None = Field(
         None, description="kind openai: what scores the servers' texts, by name or described; else the server itself"
     )
-    options: dict[str, object] = Field(
-        default_factory=dict, description="keyword arguments for a user's own adapter"
-    )
+    options: dict[str, object] = Field(default_factory=dict, description="keyword arguments for a user's own adapter")
     requires: Requires = Field(
         Requires(), description="what the machine must have for this engine; elsewhere its gates are skipped"
     )

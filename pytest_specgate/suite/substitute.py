@@ -37,9 +37,7 @@ def _walk(node: Node, path: str, environ: Environment[str, str]) -> Node:
         return _scalar(node, path, environ) if isinstance(node.value, str) and "${" in node.value else node
     if isinstance(node, Sequence):
         return Sequence(tuple([_walk(item, path + "/", environ) for item in node.items]), node.location)
-    items = {
-        key: _walk(value, f"{path}/{key}" if path else key, environ) for key, value in node.items.items()
-    }
+    items = {key: _walk(value, f"{path}/{key}" if path else key, environ) for key, value in node.items.items()}
     return Mapping(items, node.keys, node.location)
 
 

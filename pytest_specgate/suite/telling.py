@@ -41,4 +41,3 @@ def untold(metric: str, servers: Mapping[str, ServerSpec]) -> Iterator[tuple[str
         name, silent, why, instead = _SILENT.get(software(spec), ("", (), "", ""))
         if metric in silent:
             yield f"{metric} is not told by {name} (engine {engine!r}): {why}", instead
-

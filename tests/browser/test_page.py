@@ -61,9 +61,7 @@ def test_axe_finds_no_serious_issue(visit: Visit, path: Path, theme: str, width:
 
 
 def test_each_theme_has_its_colours(visit: Visit, path: Path) -> None:
-    shown = [
-        visit(path, theme).page.evaluate("getComputedStyle(document.body).backgroundColor") for theme in THEMES
-    ]
+    shown = [visit(path, theme).page.evaluate("getComputedStyle(document.body).backgroundColor") for theme in THEMES]
 
     assert shown == ["rgb(255, 255, 255)", "rgb(18, 22, 28)"]
 

@@ -220,17 +220,13 @@ def sums(*told: tuple[int, int, int], last: tuple[int, int, int], tokens: int | 
 def test_rounds_without_a_draft_lie_between_others() -> None:
     found = sums((1, 0, 0), (2, 4, 1), (3, 4, 1), (4, 4, 1), (5, 6, 3), (6, 6, 3), last=(6, 6, 3))
 
-    assert found == Acceptance(
-        rounds=(Round(4, 2, 1, 2, 2 * MS), Round(0, 0, 0, 1, 3 * MS), Round(2, 2, 2, 2, 5 * MS))
-    )
+    assert found == Acceptance(rounds=(Round(4, 2, 1, 2, 2 * MS), Round(0, 0, 0, 1, 3 * MS), Round(2, 2, 2, 2, 5 * MS)))
 
 
 def test_a_token_whose_characters_come_later_belongs_to_its_round() -> None:
     found = sums((1, 0, 0), (2, 4, 2), (5, 8, 3), (6, 8, 3), last=(7, 8, 3))
 
-    assert found == Acceptance(
-        rounds=(Round(4, 3, 2, 3, 2 * MS), Round(4, 2, 1, 2, 3 * MS), Round(0, 0, 0, 1, 3 * MS))
-    )
+    assert found == Acceptance(rounds=(Round(4, 3, 2, 3, 2 * MS), Round(4, 2, 1, 2, 3 * MS), Round(0, 0, 0, 1, 3 * MS)))
 
 
 @pytest.mark.parametrize(

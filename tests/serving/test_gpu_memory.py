@@ -140,9 +140,7 @@ def test_a_process_that_this_system_knows_and_that_is_not_below_us_is_somebody_e
     server = Whose(os.getpid(), counts=False, sure=True, arrived=footprint.arrived((B,), now))
 
     assert server.arrived == frozenset()
-    assert server.holds(now) == Unseen(
-        "none of its processes is on a GPU that NVML lists", "use host_memory on a CPU"
-    )
+    assert server.holds(now) == Unseen("none of its processes is on a GPU that NVML lists", "use host_memory on a CPU")
 
 
 def test_what_nvml_does_not_tell_of_a_process_is_unmeasured() -> None:

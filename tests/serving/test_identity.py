@@ -64,9 +64,7 @@ LLAMA = {"n_params": 134_515_008, "size": 96_576_768, "n_vocab": 49_152, "ftype"
         ("plain", listed({"id": "smol", "root": "org/smol"}), {}),
     ],
 )
-def test_what_each_software_tells_of_its_weights(
-    dialect: str, pages: dict[str, Any], expected: dict[str, str]
-) -> None:
+def test_what_each_software_tells_of_its_weights(dialect: str, pages: dict[str, Any], expected: dict[str, str]) -> None:
     assert told(dialect, pages) == expected
 
 

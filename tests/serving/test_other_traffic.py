@@ -127,6 +127,7 @@ def test_with_other_traffic_acceptance_and_times_are_inconclusive_with_the_reaso
 
 def test_counters_that_are_reset_in_mid_run_leave_acceptance_unmeasured(project: Project) -> None:
     with FakeServer() as plain, FakeServer(SPECULATES) as fast:
+
         def start_anew() -> None:
             if fast.counters.requests == 3:
                 fast.counters = type(fast.counters)()

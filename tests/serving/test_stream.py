@@ -13,8 +13,7 @@ from pytest_specgate.engines.serving.stream import BadStream, Delta, quoted, rea
 from tests.serving.answers import DONE, MS, answered, chunk, from_bytes, role, usage
 
 RAW = (
-    ': ping\r\n\r\nevent: x\nid: 7\ndata: {"a": "Grüße 数据 🎯"}\n\n:\n\n'
-    "data: one\ndata: two\n\ndata:[DONE]\n\n"
+    ': ping\r\n\r\nevent: x\nid: 7\ndata: {"a": "Grüße 数据 🎯"}\n\n:\n\ndata: one\ndata: two\n\ndata:[DONE]\n\n'
 ).encode()
 SAID = ['{"a": "Grüße 数据 🎯"}', "one\ntwo", "[DONE]"]
 

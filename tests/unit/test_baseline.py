@@ -168,10 +168,7 @@ BROKEN = {
     "schema true": ('{"schema": true}', f":1:2: is no baseline: it has no 'schema' number — {REFRESH}"),
     "newer": (
         '{\n "schema": 4}',
-        (
-            ":2:2: schema 4 is newer than 3, which this version reads"
-            " — update pytest-specgate"
-        ),
+        (":2:2: schema 4 is newer than 3, which this version reads — update pytest-specgate"),
     ),
     "older": (
         '{"schema": 1}',

@@ -197,4 +197,3 @@ def _shapes() -> dict[Any, int]:
     from pytest_specgate.decoding.recorded import Shape
 
     return {Shape(rows, width, 256, 2): 1 for rows in range(1, 9) for width in range(1, 10 + MOST // 8)}
-

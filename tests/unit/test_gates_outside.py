@@ -52,9 +52,7 @@ def test_the_noise_of_a_server_is_never_taken_for_less_than_its_kernels_may_diff
         ((0.1,) * 60, Outcome.FAIL, "60 of the 60 tokens that differ from the reference server's lie below"),
     ],
 )
-def test_only_what_the_reference_did_not_choose_is_judged(
-    own: tuple[float, ...], outcome: Outcome, says: str
-) -> None:
+def test_only_what_the_reference_did_not_choose_is_judged(own: tuple[float, ...], outcome: Outcome, says: str) -> None:
     found = judged(own)
     assert (found.outcome, says in found.reason) == (outcome, True), found.reason
 

@@ -56,11 +56,7 @@ def test_collecting_loads_no_torch_and_no_numbers_and_asks_no_network(tmp_path: 
         "scenarios: {qa: {category: qa, prompts: p.jsonl}}\ngates: [{metric: speedup, limit: '>=1x'}]\n"
     )
 
-    offline = (
-        "import os, socket\n"
-        "def refuse(*_): os._exit(9)\n"
-        "socket.socket.connect = socket.getaddrinfo = refuse\n"
-    )
+    offline = "import os, socket\ndef refuse(*_): os._exit(9)\nsocket.socket.connect = socket.getaddrinfo = refuse\n"
 
     loaded = _loaded(offline + _pytest("--specgate", "--collect-only"), tmp_path)
 

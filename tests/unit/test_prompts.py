@@ -131,9 +131,7 @@ OPENAI = [
 
 
 def test_openai_chat(tmp_path: Path) -> None:
-    assert load(tmp_path, lines({"messages": OPENAI})) == (
-        Conversation("prompt-1", ("Hi", "Bye"), system="Be brief."),
-    )
+    assert load(tmp_path, lines({"messages": OPENAI})) == (Conversation("prompt-1", ("Hi", "Bye"), system="Be brief."),)
 
 
 def test_openai_batch(tmp_path: Path) -> None:

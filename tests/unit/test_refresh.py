@@ -135,9 +135,7 @@ def test_a_change_that_a_restart_makes_is_refused_with_what_can_be_held(
 ) -> None:
     monkeypatch.setattr(recording, "levels", lambda _: {"speedup": (0.40, 0.42, 0.44)})
     change = recorded(tmp_path, {"metric": "speedup", "max_drop": "5%"}, noise=0.001)
-    assert change.refused == (
-        "speedup: max_drop 5.0% cannot be held: sessions differ by 2.02%; allow at least 10.1%"
-    )
+    assert change.refused == ("speedup: max_drop 5.0% cannot be held: sessions differ by 2.02%; allow at least 10.1%")
 
 
 # --- losses ---

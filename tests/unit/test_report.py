@@ -87,9 +87,7 @@ PARTED = measurement(
 VERDICTS = (
     verdict(),
     replace(verdict(Outcome.PASS, "tiny::qa-t0-c1", "kept"), warnings=()),
-    Verdict(
-        "vram", "vram", "other::qa-t0-c1", Outcome.ERROR, "not measured", "use a GPU", location="s.yaml:12:5"
-    ),
+    Verdict("vram", "vram", "other::qa-t0-c1", Outcome.ERROR, "not measured", "use a GPU", location="s.yaml:12:5"),
     replace(verdict(Outcome.INCONCLUSIVE, "other::qa-t0-c1", "cannot tell"), softened="waived: until 2030"),
 )
 
@@ -212,10 +210,7 @@ def test_an_output_that_only_ends_earlier_is_told_so() -> None:
     ends = measurement(trace(Arm.REFERENCE, (1, 2), "ab"), trace(Arm.CANDIDATE, (1,), "a"))
     text = failure_text(replace(verdict(), metric="exact_match"), ends)
 
-    assert (
-        "first divergence: chat-01/1, output token 2\n    reference (id 2): ab\n    candidate (ends): a\n"
-        in text
-    )
+    assert "first divergence: chat-01/1, output token 2\n    reference (id 2): ab\n    candidate (ends): a\n" in text
 
 
 # --- JUnit ---
@@ -242,9 +237,7 @@ def test_properties_are_flat_and_what_is_unmeasured_is_absent() -> None:
 def stored(speed: float, accepted: int, torch: str, **scalars: float) -> Stored:
     logs = {"speedup": (math.log(speed), math.log(speed * 4))}
     prompts = (PromptSamples("a", "a", logs, (Counts(10, 10, 40, 30, accepted), Counts(10, 10, 40, 10, 0))),)
-    return Stored(
-        PLACE, {}, {"torch": torch, "same": "1"}, "2030-01-31", Samples("e::c", True, prompts, scalars)
-    )
+    return Stored(PLACE, {}, {"torch": torch, "same": "1"}, "2030-01-31", Samples("e::c", True, prompts, scalars))
 
 
 def test_a_later_baseline_is_also_compared_with_the_first() -> None:
@@ -300,9 +293,7 @@ def test_secrets_do_not_reach_a_report_nor_break_it(
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", secret)
     monkeypatch.setenv("MY_PASSWORD", "short")
-    leaky = replace(
-        REPORT, exit_status=12345678, warnings=(f"key {secret}.", "short"), machine={secret: secret}
-    )
+    leaky = replace(REPORT, exit_status=12345678, warnings=(f"key {secret}.", "short"), machine={secret: secret})
 
     document.write(tmp_path / "r.json", leaky)
 

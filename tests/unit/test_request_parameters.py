@@ -63,9 +63,7 @@ GREEDY = {
     "bias": Sampling(logit_bias=(Bias(IDS["model"], 4.0), Bias(IDS["token"], -100.0))),
     "bad words": Sampling(bad_words=("the", "draft token", "a")),
     "least": Sampling(min_tokens=24),
-    "all": Sampling(
-        repetition_penalty=1.2, logit_bias=(Bias(IDS["model"], 2.0),), bad_words=("is",), min_tokens=12
-    ),
+    "all": Sampling(repetition_penalty=1.2, logit_bias=(Bias(IDS["model"], 2.0),), bad_words=("is",), min_tokens=12),
 }
 
 
@@ -175,9 +173,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kind", ["native", "transformers"])
-def test_what_the_target_cannot_know_is_refused(
-    native: Engine, transformers: Engine, kind: str, name: str
-) -> None:
+def test_what_the_target_cannot_know_is_refused(native: Engine, transformers: Engine, kind: str, name: str) -> None:
     sampling, text = REFUSED[name]
     with pytest.raises(EngineError) as raised:
         {"native": native, "transformers": transformers}[kind].generate([ask(sampling)], Arm.CANDIDATE)

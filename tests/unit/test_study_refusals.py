@@ -66,9 +66,7 @@ def test_another_question_in_the_same_folder(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == f"specgate: out: was begun with another question (changed: suite) — {ANEW}\n"
 
 
-def test_another_machine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, DROP, engines={"tiny": {"kind": "tests.unit.study_engines:Moves"}})
     monkeypatch.setenv("TEST_PLACE", "Here")
     assert study(builds=1) == 0

@@ -46,8 +46,7 @@ def test_the_suite_that_the_mistakes_are_put_into_is_right(tmp_path: Path) -> No
 
 
 TOP_KEYS = (
-    "specgate, extends, name, description, tier, requires, policy, engines, matrix, scenarios, measure, advice, "
-    "gates"
+    "specgate, extends, name, description, tier, requires, policy, engines, matrix, scenarios, measure, advice, gates"
 )
 GATE_KEYS = (
     "metric, limit, max_drop, max_rise, statistic, engines, scenarios, where, policy, on_fail, waive, embedding, "
@@ -209,10 +208,7 @@ IN_ENGINE = [
     (
         "method: prompt_lookup",
         "method: prompt_lookup, acceptance: 0.7",
-        (
-            "3:41: method prompt_lookup is accepted as the target finds — "
-            "remove 'acceptance' or use method: synthetic"
-        ),
+        ("3:41: method prompt_lookup is accepted as the target finds — remove 'acceptance' or use method: synthetic"),
     ),
     (
         "method: prompt_lookup",
@@ -225,10 +221,7 @@ IN_ENGINE = [
     (
         "method: prompt_lookup",
         "method: draft_model, draft: x, drafts_per_match: 2",
-        (
-            "3:41: method draft_model copies nothing — "
-            "remove 'drafts_per_match' or use method: prompt_lookup"
-        ),
+        ("3:41: method draft_model copies nothing — remove 'drafts_per_match' or use method: prompt_lookup"),
     ),
     (
         "method: prompt_lookup",
@@ -553,9 +546,7 @@ def test_a_missing_suite_names_the_file(tmp_path: Path) -> None:
 
 def test_of_several_mistakes_the_first_in_the_file_is_told(tmp_path: Path) -> None:
     text = (
-        GOOD.replace("category: chat", "category: cht")
-        .replace("1.2x", "1.2%")
-        .replace("tiny: {", "tiny: {dtype: x, ")
+        GOOD.replace("category: chat", "category: cht").replace("1.2x", "1.2%").replace("tiny: {", "tiny: {dtype: x, ")
     )
 
     assert mistake(tmp_path, text).startswith("3:17: 'dtype' cannot be 'x'")

@@ -1,6 +1,5 @@
 """Suites laid over their bases."""
 
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -73,9 +72,7 @@ def test_positions_remember_their_file(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_the_child_comes_before_one_in_the_base(tmp_path: Path) -> None:
-    write(
-        tmp_path, base=BASE.replace("warmup: 4", "warmup: 0"), child=CHILD.replace("rounds: 5", "rounds: 0")
-    )
+    write(tmp_path, base=BASE.replace("warmup: 4", "warmup: 0"), child=CHILD.replace("rounds: 5", "rounds: 0"))
 
     assert refusal(tmp_path) == "child.yaml:4:19: 'rounds' is 0 — it must be at least 1"
 
@@ -147,9 +144,7 @@ MAPPINGS = st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4)
 
 def tree(value: object, where: Location) -> Node:
     if isinstance(value, dict):
-        return Mapping(
-            {key: tree(item, where) for key, item in value.items()}, dict.fromkeys(value, where), where
-        )
+        return Mapping({key: tree(item, where) for key, item in value.items()}, dict.fromkeys(value, where), where)
     if isinstance(value, list):
         return Sequence(tuple(tree(item, where) for item in value), where)
     assert value is None or isinstance(value, (bool, int, str))
@@ -175,9 +170,7 @@ def test_merging_with_itself_changes_nothing(value: dict[str, object]) -> None:
 
 
 @given(MAPPINGS, MAPPINGS)
-def test_every_leaf_of_the_child_survives_at_its_place(
-    base: dict[str, object], child: dict[str, object]
-) -> None:
+def test_every_leaf_of_the_child_survives_at_its_place(base: dict[str, object], child: dict[str, object]) -> None:
     result = merged(base, child)
 
     for path, leaf in scalars(tree(child, Location(Path("child"), 1, 1))):

@@ -173,7 +173,7 @@ def test_a_matrix_beyond_measure_is_refused(tmp_path: Path) -> None:
 def test_options_are_chosen_of_a_matrix_alone(tmp_path: Path) -> None:
     text = GOOD[: GOOD.index("matrix:")] + "engines: {e: {kind: scripted}}\n" + GOOD[GOOD.index("scenarios:") :]
     with pytest.raises(LocatedError) as caught:
-        load(tmp_path, text.replace(">=1.2x\"", ">=1.2x\", where: {a: b}"))
+        load(tmp_path, text.replace('>=1.2x"', '>=1.2x", where: {a: b}'))
     assert str(caught.value) == (
         "s.yaml:6:40: 'where' chooses among the engines of a matrix, and this suite has none — "
         "name engines in 'engines'"

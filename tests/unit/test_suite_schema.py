@@ -1,6 +1,5 @@
 """The JSON Schema that editors use: up to date, and of one mind with the loader."""
 
-
 from __future__ import annotations
 
 import copy

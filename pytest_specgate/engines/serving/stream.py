@@ -136,9 +136,7 @@ class _Reader:
             if isinstance(choice, dict) and choice.get("index", 0) == self.index:
                 self._choose(event.t_ns, choice, total, sums)
 
-    def _choose(
-        self, t_ns: int, choice: dict[str, Any], total: int | None, sums: tuple[int, int, int] | None
-    ) -> None:
+    def _choose(self, t_ns: int, choice: dict[str, Any], total: int | None, sums: tuple[int, int, int] | None) -> None:
         finish = choice.get("finish_reason")
         if isinstance(finish, str):
             self.finish = finish

@@ -64,9 +64,7 @@ def _each_with_its_usage(answers: Sequence[Answer]) -> list[Answer]:
     return found
 
 
-def _counted(
-    request: Request, answer: Answer, exchange: Exchange, tokens_of: Callable[[str], int] | None
-) -> Heard:
+def _counted(request: Request, answer: Answer, exchange: Exchange, tokens_of: Callable[[str], int] | None) -> Heard:
     left = request.cancel_after is not None and not answer.whole
     if not answer.whole and not left:
         raise cut_short(any(delta.real for delta in answer.deltas))
