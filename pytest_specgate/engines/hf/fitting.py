@@ -23,6 +23,7 @@ from pytest_specgate.decoding.drafters.prompt_lookup import NgramIndex
 from pytest_specgate.decoding.job import Job, Row
 from pytest_specgate.decoding.processors import Filter, MinP, Processor
 from pytest_specgate.engines.hf import scoring
+from pytest_specgate.engines.hf.odds import Odds
 from pytest_specgate.engines.hf.reading import Readers, Voice, pieces
 from pytest_specgate.engines.hf.shaping import Speaker, processors, refuse_unwritable
 from pytest_specgate.errors import EngineError
@@ -166,7 +167,7 @@ class _Part:
         """The text's own tokens there, ``[rows]``."""
         return torch.tensor(self.text.output[self.begin : self.begin + len(self.own)], device=self.own.device)
 
-    def odds(self, logits: Tensor, whose: str) -> _Odds:
+    def odds(self, logits: Tensor, whose: str) -> Odds:
         """Chances as the request reshapes them: once a filter has left few tokens, of those alone."""
         _refuse_bad(logits, self, whose)
         scores, ids = _wide(logits), None
@@ -174,10 +175,10 @@ class _Part:
             if ids is None and isinstance(processor, Filter) and (left := processor.few(scores)) is not None:
                 scores, ids = left
             elif ids is not None and not isinstance(processor, (Filter, MinP)):
-                return _odds(self.shaped(_wide(logits)), None)  # one that looks at ids comes after a filter
+                return Odds.of_scores(self.shaped(_wide(logits)))  # one that looks at ids comes after a filter
             else:
                 scores = self.by(processor, scores, 0)
-        return _odds(scores, ids)
+        return Odds.of_scores(scores, ids)
 
     def shaped(self, scores: Tensor) -> Tensor:
         """Scores as the request reshapes them, of all tokens."""
@@ -203,55 +204,6 @@ def _refuse_bad(logits: Tensor, part: _Part, whose: str) -> None:
         raise EngineError(part.engine, what, f"look at the {whose}'s weights and dtype: float16 overflows at 65504")
 
 
-@dataclass(frozen=True, slots=True)
-class _Odds:
-    """Chances ``odds [rows, some]`` of the tokens ``ids [rows, some]``, all others having none; without ids of all."""
-
-    odds: Tensor
-    ids: Tensor | None
-
-    def of(self, tokens: Tensor) -> Tensor:
-        """The chance of one token a row, ``[rows]``."""
-        return self.at(self.odds, tokens)
-
-    def at(self, numbers: Tensor, tokens: Tensor) -> Tensor:
-        """The number that stands for each row's token, 0 where none does."""
-        if self.ids is not None:
-            return (numbers * (self.ids == tokens[:, None])).sum(dim=-1, dtype=torch.float64)
-        place = tokens.clamp(min=0, max=numbers.shape[-1] - 1)
-        return numbers.gather(-1, place[:, None])[:, 0].double() * (place == tokens)
-
-    def before(self, tokens: Tensor) -> Tensor:
-        """The chance of all that ranks before one token a row, of equal ones the lower id first, ``[rows]``."""
-        ids = torch.arange(self.odds.shape[-1], device=tokens.device) if self.ids is None else self.ids
-        mine = self.of(tokens).to(self.odds.dtype)[:, None]
-        first = (self.odds > mine) | ((self.odds == mine) & (ids < tokens[:, None]))
-        return (self.odds * first).sum(dim=-1, dtype=torch.float64).clamp(max=1)
-
-    def whole(self, size: int) -> Tensor:
-        """The chances of the first ``size`` tokens, each at its own place."""
-        if self.ids is None:
-            missing = size - self.odds.shape[-1]
-            return torch.nn.functional.pad(self.odds, (0, missing)) if missing > 0 else self.odds[:, :size]
-        known = self.odds * (self.ids < size)
-        return torch.zeros_like(known[:, :1]).expand(-1, size).scatter_add(-1, self.ids.clamp(max=size - 1), known)
-
-    def taken(self, other: _Odds, size: int) -> Tensor:
-        """The chances that the other gives to this one's tokens, ``[rows, some]``."""
-        if self.ids is None:
-            return other.whole(size)
-        if other.ids is None:
-            return other.whole(size).gather(-1, self.ids)
-        ids, order = other.ids.sort(dim=-1)
-        place = torch.searchsorted(ids, self.ids).clamp(max=ids.shape[-1] - 1)
-        found = other.odds.gather(-1, order.gather(-1, place))
-        return found * (ids.gather(-1, place) == self.ids)
-
-
-def _odds(scores: Tensor, ids: Tensor | None) -> _Odds:
-    return _Odds(torch.softmax(scores, dim=-1), ids)
-
-
 def _reduce(columns: _Columns, part: _Part) -> None:
     tokens = part.tokens
     own = part.odds(part.own, "target")
@@ -266,7 +218,7 @@ def _reduce(columns: _Columns, part: _Part) -> None:
         _against_copies(columns, own, columns.proposed[part.begin : part.begin + len(tokens)], tokens)
 
 
-def _against(columns: _Columns, own: _Odds, draft: _Odds, part: _Part) -> None:
+def _against(columns: _Columns, own: Odds, draft: Odds, part: _Part) -> None:
     # Rows that pad a vocabulary are no tokens, and a draft of a smaller one proposes none beyond it.
     common = torch.minimum(own.odds, own.taken(draft, part.own.shape[-1]))
     kept = torch.where(own.odds > 0, common / own.odds.clamp(min=torch.finfo(own.odds.dtype).tiny), 0)
@@ -279,7 +231,7 @@ def _against(columns: _Columns, own: _Odds, draft: _Odds, part: _Part) -> None:
     columns.usual_square += (squares * draft.odds).sum(dim=-1, dtype=torch.float64).tolist()
 
 
-def _against_copies(columns: _Columns, own: _Odds, proposed: Sequence[int], tokens: Tensor) -> None:
+def _against_copies(columns: _Columns, own: Odds, proposed: Sequence[int], tokens: Tensor) -> None:
     """A draft that was certain of one token; without one nothing can be kept."""
     copies = torch.tensor(proposed, device=tokens.device)
     wanted = own.of(copies) * (copies >= 0)
