@@ -12,6 +12,7 @@ import pytest
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.openai import OpenAIEngine
+from pytest_specgate.engines.serving import bodies
 from pytest_specgate.engines.serving import client as client_module
 from pytest_specgate.engines.serving.traces import WAITED
 from pytest_specgate.errors import EngineError, MissingPackage
@@ -70,7 +71,7 @@ def test_keep_alive_comments_for_ever_are_silence(arms: Arms) -> None:
 
 
 def test_keep_alive_comments_after_the_end_hold_nobody_up(arms: Arms, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "LINGER", 0.05)
+    monkeypatch.setattr(bodies, "LINGER", 0.05)
     engine, _, fast = arms(replace(FINE, lingers=True))
     before = fast.connections
 

@@ -1,9 +1,8 @@
-"""The HTTP client: sends requests side by side, and stamps what arrives.
+"""The HTTP client: sends requests side by side, and gives back what came with its times.
 
-While answers come in, nothing is done but to read and to stamp: events are found and parsed afterwards, so that one
-stream's parsing does not delay another's. A read is as old as the newest of its bytes (:mod:`arrival`). A stream that
-stays silent, or never ends, is ended. Connections are kept, so a measured request does not open one. Built and used on
-one event loop.
+While answers come in, nothing is done but to read and to stamp them (:mod:`bodies`): events are found and parsed
+afterwards, so that one stream's parsing does not delay another's. Connections are kept, so a measured request does not
+open one. Built and used on one event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.engines.serving import arrival, failures, sse, stream
+from pytest_specgate.engines.serving import arrival, bodies, failures
 from pytest_specgate.engines.serving.failures import Failure
 
 if TYPE_CHECKING:
@@ -35,14 +34,6 @@ PAGE_BYTES, ANSWER_BYTES = 2**24, 2**28
 MODELS = "/v1/models"
 #: Nothing is to be compressed: a stream that a proxy gathers and squeezes does not come as it was sent.
 _HEADERS = {"Accept-Encoding": "identity"}
-#: Bytes and events of a stream, at most: generous for each token, so that only one without an end meets them.
-BYTES_PER_TOKEN, EVENTS_PER_TOKEN, ALLOWANCE = 16_384, 4, 1_024
-#: Seconds in all to wait for the end of a body whose stream has ended: a connection read to its end can be kept,
-#: and any other is closed.
-LINGER = 0.5
-#: What begins an event, and what ends a stream: a line of its own, for a model may well say "[DONE]".
-_EVENT, _END, _ENDS = b"data:", b"[DONE]", (b"\ndata: [DONE]", b"\ndata:[DONE]")
-_TAIL = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +129,14 @@ class Client:
             limit = aiohttp.ClientTimeout(total=PAGE_SECONDS, sock_connect=CONNECT_SECONDS)
             async with self._opened().get(url, timeout=limit, allow_redirects=False) as response:
                 if response.status in (401, 403) and url.endswith(MODELS):
-                    raise failures.of_status(response.status, await _said(response), "")
+                    raise failures.of_status(response.status, await bodies.said(response), "")
                 if response.status != 200:
                     return None
-                if coding := _coding(response):
+                if coding := bodies.coding(response):
                     if url.endswith(MODELS):
                         raise failures.compressed(coding)
                     return None
-                return 200, (await _whole(response, PAGE_BYTES)).decode()
+                return 200, (await bodies.whole(response, PAGE_BYTES)).decode()
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, UnicodeDecodeError):
             return None  # a page that is no page; the server is there
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
@@ -165,10 +156,10 @@ class Client:
         try:
             async with self._opened().post(url, json=body, timeout=limit, allow_redirects=False) as response:
                 if response.status != 200:
-                    raise failures.of_status(response.status, await _said(response), "")
-                if coding := _coding(response):
+                    raise failures.of_status(response.status, await bodies.said(response), "")
+                if coding := bodies.coding(response):
                     raise failures.compressed(coding)
-                return json.loads(await _whole(response, ANSWER_BYTES))
+                return json.loads(await bodies.whole(response, ANSWER_BYTES))
         except (ValueError, RecursionError):
             raise Failure("answers with what is no JSON", "check 'url' and 'dialect'") from None
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
@@ -216,18 +207,18 @@ class Client:
         """
         import aiohttp
 
-        body = _Body(post)
+        body = bodies.Body(post.max_tokens, post.silence, post.leave_after)
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=post.silence)
         try:
             async with self._opened().post(post.url, data=post.body, timeout=limit, allow_redirects=False) as response:
                 if response.status in (429, 503) and sent < MOST_TRIES and (wait := _wait(response)) is not None:
                     return wait
                 if response.status != 200:
-                    raise failures.of_status(response.status, await _said(response), post.model)
-                if coding := _coding(response):
+                    raise failures.of_status(response.status, await bodies.said(response), post.model)
+                if coding := bodies.coding(response):
                     raise failures.compressed(coding)
                 if response.content_type != "text/event-stream":
-                    raise failures.no_stream(response.content_type, await _said(response))
+                    raise failures.no_stream(response.content_type, await bodies.said(response))
                 await body.read(response.content, arrival.clock())
         except aiohttp.ServerDisconnectedError:
             if sent == 1 and not body.reads:
@@ -243,60 +234,6 @@ class Client:
         return self._session
 
 
-class _Body:
-    """One answer's bytes as they come, each read with its time; made when the request is sent."""
-
-    def __init__(self, post: Post) -> None:
-        self._silence, self._max_tokens, self._leave_after = post.silence, post.max_tokens, post.leave_after
-        self._room = (post.max_tokens + ALLOWANCE) * BYTES_PER_TOKEN
-        self._events_left = (post.max_tokens + ALLOWANCE) * EVENTS_PER_TOKEN
-        self.reads: list[tuple[int, bytes]] = []
-        self.submit_ns = time.perf_counter_ns()
-
-    async def read(self, content: Any, clock: arrival.Clock) -> None:
-        """Read to the stream's end. Raises Failure."""
-        silence_ns, tail = int(self._silence * 1e9), b"\n"
-        last, last_event = self.submit_ns, time.perf_counter_ns()
-        while data := await content.readany():
-            last = max(clock(), last)
-            self.reads.append((last, data))
-            joined = tail + data
-            if found := joined.count(_EVENT):
-                last_event = last
-            elif last - last_event > silence_ns:
-                raise failures.silent(self._silence)
-            self._count(len(data), found)
-            if _END in joined and any(end in joined for end in _ENDS):
-                await _linger(content)
-                return
-            if self._leave_after is not None and _enough(self.reads, self._leave_after):
-                return
-            tail = joined[-_TAIL:]
-
-    def _count(self, size: int, events: int) -> None:
-        self._room -= size
-        self._events_left -= events
-        if self._room < 0 or self._events_left < 0:
-            raise failures.endless(self._max_tokens)
-
-
-def _enough(reads: Sequence[tuple[int, bytes]], chunks: int) -> bool:
-    """Whether so many chunks with something in them are there; what is no answer is told when it is read as a whole."""
-    try:
-        return sum(delta.real for delta in stream.read(0, sse.events(reads)).deltas) >= chunks
-    except stream.BadStream:
-        return False
-
-
-async def _linger(content: Any) -> None:
-    until = time.monotonic() + LINGER
-    try:
-        while await asyncio.wait_for(content.readany(), until - time.monotonic()):
-            pass
-    except asyncio.TimeoutError:
-        pass
-
-
 def _wait(response: Any) -> float | None:
     """Seconds that a busy server asks to wait; None where it does not say, or too many."""
     try:
@@ -304,33 +241,3 @@ def _wait(response: Any) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds <= LONGEST_WAIT else None
-
-
-def _coding(response: Any) -> str:
-    """What the body is compressed with; empty where it is as it was written."""
-    told = str(response.headers.get("Content-Encoding", "")).strip().lower()
-    return "" if told == "identity" else told
-
-
-async def _whole(response: Any, most: int) -> bytes:
-    """A body of so many bytes at most. Raises Failure."""
-    found = bytearray()
-    while data := await response.content.readany():
-        found += data
-        if len(found) > most:
-            raise failures.too_large(most)
-    return bytes(found)
-
-
-async def _said(response: Any) -> str:
-    """The beginning of an answer's body, and of an OpenAI error its message."""
-    if coding := _coding(response):
-        return f"(compressed with {coding})"
-    raw = (await response.content.read(4096)).decode("utf-8", errors="replace")
-    try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError):
-        return str(raw)
-    error = data.get("error", data) if isinstance(data, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message or raw)
