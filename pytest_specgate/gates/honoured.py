@@ -104,7 +104,7 @@ class _Answers:
             return
         if 0 < probe.within < trace.seconds:
             yield f"answered after {trace.seconds:.0f} s: {probe.looks_for}"
-        if problems := (*trace_problems(trace), *accounting_problems(trace)):
+        if problems := (*trace_problems(trace), *accounting_problems(trace, probe.request.stop)):
             yield problems[0]
             return
         yield from _said_wrongly(probe, trace)

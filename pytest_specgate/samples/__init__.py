@@ -33,7 +33,7 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     for pair in measurement.pairs:
         by_prompt.setdefault(pair.prompt, []).append(pair)
     wanted = frozenset(metrics)
-    alone = [_prompt(name, pairs, wanted, measurement.greedy) for name, pairs in by_prompt.items()]
+    alone = [_prompt(name, pairs, wanted, measurement) for name, pairs in by_prompt.items()]
     together = _of_blocks(measurement.pairs, apart=measurement.apart)
     alike, unscored = _similarities(measurement, wanted)
     prompts = tuple(
@@ -60,11 +60,13 @@ def _similarities(
     return series, {"semantic_similarity": why} if why else {}
 
 
-def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) -> PromptSamples:
-    series = {**speed.series(pairs), **latency.series(pairs), **output.series(pairs, wanted, greedy=greedy)}
+def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], measurement: Measurement) -> PromptSamples:
+    greedy, stops = measurement.greedy, output.asked_stops(measurement)
+    said = output.series(pairs, wanted, greedy=greedy, stops=stops)
+    series = {**speed.series(pairs), **latency.series(pairs), **said}
     series |= acceptance.slopes(pairs)
     first = pairs[0].candidate
-    said = ",".join(map(str, first.token_ids)) or first.text
+    told = ",".join(map(str, first.token_ids)) or first.text
     # Counts of several texts that ran side by side are not known again by one of them.
     alone = all(pair.candidate.told is None or pair.candidate.told.together == 1 for pair in pairs)
     return PromptSamples(
@@ -72,7 +74,7 @@ def _prompt(name: str, pairs: list[Pair], wanted: frozenset[str], greedy: bool) 
         cluster=pairs[0].cluster,
         series=series,
         counts=acceptance.counts(pairs),
-        digest=hashlib.sha256(said.encode()).hexdigest()[:16] if alone else "",
+        digest=hashlib.sha256(told.encode()).hexdigest()[:16] if alone else "",
     )
 
 

@@ -5,12 +5,13 @@ Every distinct text of a prompt counts once: a greedy decoder that repeats itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.logits import Choices, Divergence, Scores, TextRegrets
 from pytest_specgate.records import Arm, Measurement, Trace
 from pytest_specgate.samples.blocks import trace_of
+from pytest_specgate.samples.output import asked_stops, unfounded_stop
 
 #: A token that comes again after so many tokens that came before it, in the same text, is a repetition.
 LOOP = 8
@@ -46,7 +47,7 @@ def _texts(measurement: Measurement, arm: Arm, scored: _Scored, *, outside: bool
         regrets, end = _scores(measurement, trace, scored).regrets, until_end(trace)
         theirs = {trace_of(p, other).token_ids for p in measurement.pairs if p.prompt == prompt} if outside else ()
         own = _own(ids[:end], theirs) if outside else None
-        yield TextRegrets(prompt, regrets[:end], _bad_end(trace, stops=_stops(measurement)), own)
+        yield TextRegrets(prompt, regrets[:end], _bad_end(trace, asked_stops(measurement)), own)
 
 
 def _own(ids: tuple[int, ...], others: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -82,12 +83,7 @@ def until_end(trace: Trace) -> int:
     return next((i + 1 for i, token in enumerate(trace.token_ids) if token in trace.eos_ids), trace.output_tokens)
 
 
-def _stops(measurement: Measurement) -> bool:
-    """Whether the case asks for stop strings."""
-    return measurement.workload.get("stop", "()") != "()"
-
-
-def _bad_end(trace: Trace, *, stops: bool) -> str:
+def _bad_end(trace: Trace, stops: Sequence[str] | None) -> str:
     count = trace.output_tokens
     if until_end(trace) < count:
         return "goes on after the end-of-text token"
@@ -96,10 +92,7 @@ def _bad_end(trace: Trace, *, stops: bool) -> str:
     # An engine that knows no end-of-text ids cannot be held to them.
     if trace.finish == "eos" and trace.eos_ids and trace.token_ids[-1] not in trace.eos_ids:
         return f"ends after {count} tokens without the end-of-text token that it claims"
-    # A server may have stops of its own, and its word for other ends.
-    if trace.finish == "stop" and not stops and trace.told is None:
-        return f"stops after {count} tokens, and no stop was asked for"
-    return ""
+    return next(unfounded_stop(trace, stops), "")
 
 
 def _divergences(measurement: Measurement, scored: _Scored) -> Iterator[Divergence]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
-from pytest_specgate.records import Pair, Trace
+from pytest_specgate.records import Measurement, Pair, Trace
 from pytest_specgate.samples import text
 from pytest_specgate.samples.semantic import Unscored, similarity
 
 
-def series(pairs: Sequence[Pair], wanted: frozenset[str], *, greedy: bool) -> dict[str, tuple[float, ...]]:
-    """One value per round. Text scores of a greedy run that repeats itself are those of its first round."""
+def series(
+    pairs: Sequence[Pair], wanted: frozenset[str], *, greedy: bool, stops: Sequence[str] | None = None
+) -> dict[str, tuple[float, ...]]:
+    """One value per round. Text scores of a greedy run that repeats itself are those of its first round.
+
+    ``stops`` are the stop strings that were asked for, None where nobody knows.
+    """
     found = {
         "exact_match": tuple(float(same_output(p.reference, p.candidate)) for p in pairs),
         "length_ratio": tuple(p.candidate.output_tokens / p.reference.output_tokens for p in pairs),
-        "token_accounting": tuple(float(not accounting_problems(p.candidate)) for p in pairs),
+        "token_accounting": tuple(float(not accounting_problems(p.candidate, stops)) for p in pairs),
     }
     repeats = greedy and len({(p.candidate.text, p.reference.text) for p in pairs}) == 1
     for name, score in text.SCORES.items():
@@ -45,12 +51,33 @@ def same_output(one: Trace, other: Trace) -> bool:
     return one.text == other.text
 
 
-def accounting_problems(trace: Trace) -> tuple[str, ...]:
+def accounting_problems(trace: Trace, stops: Sequence[str] | None = None) -> tuple[str, ...]:
     """What does not add up between the ids returned, the usage reported, the budget and the stop that was claimed.
 
+    ``stops`` are the stop strings that were asked for; None where nobody knows, and no stop can be wrong then.
     Chunks that do not add up to the ids make a trace invalid before this is asked.
     """
-    return (*_budget_problems(trace), *_stop_problems(trace))
+    return (*_budget_problems(trace), *_stop_problems(trace), *unfounded_stop(trace, stops))
+
+
+def asked_stops(measurement: Measurement) -> tuple[str, ...] | None:
+    """The stop strings that a case asks for, as its workload lists them; None where it does not."""
+    said = measurement.workload.get("stop")
+    return None if said is None else tuple(ast.literal_eval(said))
+
+
+def unfounded_stop(trace: Trace, stops: Sequence[str] | None) -> Iterator[str]:
+    """A stop that nothing explains. A server cuts its stop string off, may have stops of its own, and is believed."""
+    if stops is None or trace.finish != "stop" or trace.told is not None or not trace.token_ids:
+        return
+    if trace.token_ids[-1] in trace.eos_ids or any(string in trace.text for string in stops):
+        return
+    count = len(trace.token_ids)
+    yield (
+        f"stops after {count} tokens, and none of the stop strings stands there"
+        if stops
+        else f"stops after {count} tokens, and no stop was asked for"
+    )
 
 
 def _budget_problems(trace: Trace) -> Iterator[str]:

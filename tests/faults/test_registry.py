@@ -12,6 +12,7 @@ from tests.faults.zoo import ENTRIES
 
 FAULTS = [f"V{number:02}" for number in range(1, 58)]
 SOUND = [f"N{number}" for number in range(1, 10)]
+OWN = [f"X{number}" for number in range(1, 6)]
 
 
 def result(entry: str, seed: int, **fields: object) -> Result:
@@ -34,6 +35,8 @@ def test_every_entry_of_the_corpus_is_rebuilt_here_or_named() -> None:
     ids = [entry.id for entry in ENTRIES]
     assert [*(i for i in ids if i[0] == "V"), *(number for number, _ in ELSEWHERE)] == FAULTS
     assert [i for i in ids if i[0] == "N"] == SOUND
+    assert [i for i in ids if i[0] == "X"] == OWN
+    assert ids == [*(i for i in FAULTS if i in ids), *SOUND, *OWN]
 
 
 def test_settings_of_one_name_are_one_setting() -> None:
@@ -66,6 +69,11 @@ def test_the_page_names_the_software_that_ran() -> None:
     both = [_entry("V01"), _entry("V02")]
     twice = [*made, *(result("V02", seed, commit="bbb") for seed in (0, 1))]
     assert "at commit aaa (V02 at commit bbb); 2 of 2" in page(both, twice)
+    beyond = page(
+        [_entry("V01"), _entry("X1")], [*made, result("X1", 0, commit="aaa"), result("X1", 1, commit="aaa", ok=False)]
+    )
+    assert "1 of 1 faults caught on all of theirs, 0 of 1 beyond the corpus." in beyond
+    assert "## X. Beyond the corpus" in beyond
     later = [result("V01", seed, commit="bbb") for seed in (2, 3, 4)]
     assert "seeds 0 to 1 at commit aaa, 2 to 4 at commit bbb; 1 of 1" in page(both[:1], [*made, *later])
 

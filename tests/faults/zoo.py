@@ -1,4 +1,4 @@
-"""The registry: every fault that is rebuilt, in the corpus' order."""
+"""The registry: every fault that is rebuilt, in the corpus' order; then what is none, and faults beyond the corpus."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tests.faults import (
     asked,
+    breaking,
     caches,
     correctness,
     counting,
@@ -20,7 +21,20 @@ from tests.faults import (
 )
 from tests.faults.entry import Entry
 
-_MODULES = (asked, caches, correctness, counting, drafting, drawing, memory, sound, speed, stability, vocabularies)
+_MODULES = (
+    asked,
+    breaking,
+    caches,
+    correctness,
+    counting,
+    drafting,
+    drawing,
+    memory,
+    sound,
+    speed,
+    stability,
+    vocabularies,
+)
 ENTRIES: tuple[Entry, ...] = tuple(
     sorted((entry for module in _MODULES for entry in module.ENTRIES), key=lambda entry: (entry.id[0] != "V", entry.id))
 )

@@ -19,7 +19,7 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Capability, Message, Request, Sampling, Trace
+from pytest_specgate.records import Arm, Bias, Capability, Message, Request, Sampling, Trace
 from pytest_specgate.suite.model import EngineSpec
 from tests import tiny
 
@@ -168,6 +168,22 @@ def test_a_stop_string_ends_the_text_where_it_stands(drafting: Engine, transform
     for trace in both(drafting, [ask(2, ignore_eos=True, stop=("never seen", string))])[0]:
         assert trace.token_ids == wanted
         assert trace.finish == "stop"
+
+
+def test_a_stop_string_that_is_a_control_token_ends_the_text(drafting: Engine, transformers: Engine) -> None:
+    """Texts leave control tokens out, so it is looked for among the ids."""
+    begins = Sampling(logit_bias=(Bias(1, 1e3),))
+    for trace in (
+        t for made in (drafting, transformers) for t in both(made, [ask(2, sampling=begins, stop=("<bos>",))])[0]
+    ):
+        assert (trace.token_ids, trace.finish, trace.text) == ((1,), "eos", "")
+        assert 1 in trace.eos_ids
+    with pytest.raises(EngineError) as raised:
+        drafting.generate([ask(2, stop=("end <bos>",))], Arm.REFERENCE)
+    assert str(raised.value) == (
+        "e: p2: the stop string 'end <bos>' holds the control token '<bos>' — "
+        "give the control token alone, or its text without it: texts leave control tokens out"
+    )
 
 
 def test_chunks_are_the_first_token_and_the_rounds(drafting: Engine) -> None:

@@ -127,9 +127,12 @@ def test_a_text_ends_no_earlier_than_it_may() -> None:
     early = answer(Arm.CANDIDATE, (65, 2), finish="eos", max_tokens=5, eos_ids=(2,))
     asked = probe(sampling=Sampling(1.0, min_tokens=3, seed=1))
     assert told(sweep(asked, (65, 66, 67), early)) == ["x candidate: ends after 2 of at least 3 tokens"]
-    stopped = replace(early, finish="stop", token_ids=(65, 66))
+    stopped = replace(early, finish="stop", token_ids=(65, 66), text="AB")
     by_string = replace(asked, request=replace(asked.request, stop=("B",)))
     assert told(sweep(by_string, (65, 66, 67), stopped)) == []
+    by_another = replace(asked, request=replace(asked.request, stop=("C",)))
+    said = "x candidate: stops after 2 tokens, and none of the stop strings stands there"
+    assert told(sweep(by_another, (65, 66, 67), stopped)) == [said]
 
 
 def scored(arm: Arm, ids: tuple[int, ...], *regrets: float) -> Reply:

@@ -341,9 +341,14 @@ def test_a_text_ends_by_what_was_asked_for(tmp_path: Path, fields: dict[str, Any
     assert found.candidate[0].bad_end == says
     (part,) = found.divergences
     assert (part.position, part.candidate_id, part.regret is None) == (9, None, bool(says))
-    stopped = choices(replace(short, workload={**short.workload, "stop": "('END',)"}))
-    assert stopped is not None
-    assert not stopped.candidate[0].bad_end or fields["finish"] == "eos"
+    for stop, wrong in (
+        ("END", "stops after 9 tokens, and none of the stop strings stands there"),
+        (pair.candidate.text, ""),
+    ):
+        stopped = choices(replace(short, workload={**short.workload, "stop": repr((stop,))}))
+        assert stopped is not None
+        expected = says if fields["finish"] == "eos" else "" if "told" in fields else wrong
+        assert stopped.candidate[0].bad_end == expected
 
 
 def test_one_answer_of_servers_that_count_its_end_or_not_is_one(tmp_path: Path) -> None:

@@ -10,7 +10,19 @@ from typing import Any
 import pytest
 
 from pytest_specgate.errors import InvalidTrace
-from pytest_specgate.records import Arm, Chunk, Counts, Measurement, MemoryReading, Pair, Place, Round, Samples, Trace
+from pytest_specgate.records import (
+    Arm,
+    Chunk,
+    Counts,
+    Measurement,
+    MemoryReading,
+    Pair,
+    Place,
+    Round,
+    Samples,
+    Told,
+    Trace,
+)
 from pytest_specgate.samples import reduce
 from pytest_specgate.samples.output import accounting_problems
 from pytest_specgate.samples.text import SCORES, words
@@ -160,6 +172,31 @@ def test_texts_are_scored_only_if_asked_for() -> None:
 def test_bookkeeping_that_does_not_add_up_is_told(changes: dict[str, Any], problem: str) -> None:
     assert accounting_problems(trace(Arm.CANDIDATE, **changes)) == (problem,)
     assert series(pair(**changes))["token_accounting"] == (0.0,)
+
+
+STOPPED = {"finish": "stop", "max_tokens": 9, "eos_ids": (9,)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "stops", "problem"),
+    [
+        ({}, (), "stops after 3 tokens, and no stop was asked for"),
+        ({}, ("four", "one  two"), "stops after 3 tokens, and none of the stop strings stands there"),
+        ({}, ("four", "thr"), ""),
+        ({"eos_ids": (3,)}, ("four",), ""),
+        # Nobody knows what was asked for; a server cuts its stop strings off; where no ids are, no end is known.
+        ({}, None, ""),
+        ({"told": Told()}, ("four",), ""),
+        ({"finish": "cancelled"}, ("four",), ""),
+    ],
+)
+def test_a_stop_has_a_reason(changes: dict[str, Any], stops: tuple[str, ...] | None, problem: str) -> None:
+    stopped = trace(Arm.CANDIDATE, **{**STOPPED, **changes})
+    assert accounting_problems(stopped, stops) == ((problem,) if problem else ())
+    workload = {} if stops is None else {"stop": repr(stops)}
+    whole = Pair("p", "talk", 0, "AB", trace(Arm.REFERENCE), stopped)
+    reduced = reduce(Measurement("e::c", "scripted", Place("cpu", 1, "float32"), workload, {}, (whole,), greedy=False))
+    assert reduced.prompts[0].series["token_accounting"] == (float(not problem),)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_specgate.engines.hf import shaping
-from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.rounds import RoundLog, watched
 from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.hf.streamer import ChunkClock
@@ -36,8 +35,8 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     import torch
 
     target, clock = speaker.target, ChunkClock()
-    eos = shaping.ends(request, target.model)
-    arguments = {**shaping.arguments(request, speaker), **_stopping(request, target, eos), **extra}
+    eos = shaping.ends(request, speaker)
+    arguments = {**shaping.arguments(request, speaker), **_stopping(request, speaker, eos), **extra}
     watching = watched(target.model) if extra else nullcontext(RoundLog())
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
@@ -103,15 +102,16 @@ def _wait_for(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def _stopping(request: Request, target: Loaded, eos: tuple[int, ...]) -> dict[str, Any]:
+def _stopping(request: Request, speaker: Speaker, eos: tuple[int, ...]) -> dict[str, Any]:
+    target = speaker.target
     pad = target.tokenizer.pad_token_id
     if pad is None:
         pad = eos[0] if eos else 0
     arguments: dict[str, Any] = {"max_new_tokens": request.max_tokens, "pad_token_id": pad}
     # None would be filled in from the model's own settings: past the end of the vocabulary is no token.
     arguments["eos_token_id"] = list(eos) or [target.model.config.get_text_config().vocab_size]
-    if request.stop:
-        arguments |= {"stop_strings": list(request.stop), "tokenizer": target.tokenizer}
+    if strings := shaping.stop_strings(request, speaker):
+        arguments |= {"stop_strings": list(strings), "tokenizer": target.tokenizer}
     return arguments
 
 

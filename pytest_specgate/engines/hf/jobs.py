@@ -9,7 +9,7 @@ from pytest_specgate.decoding.meter import PHASES, Totals
 from pytest_specgate.decoding.stop import StopRule
 from pytest_specgate.engines.base import seed_of
 from pytest_specgate.engines.hf.loading import Loaded
-from pytest_specgate.engines.hf.shaping import Speaker, ends, processors
+from pytest_specgate.engines.hf.shaping import Speaker, ends, processors, stop_strings
 from pytest_specgate.records import Arm, Request, Spent, Trace
 
 
@@ -25,11 +25,11 @@ def job(request: Request, prompt: tuple[int, ...], speaker: Speaker, choice: int
     def decode(ids: Sequence[int]) -> str:
         return str(target.tokenizer.decode(ids, skip_special_tokens=True))
 
-    eos = frozenset(ends(request, target.model))
+    eos = frozenset(ends(request, speaker))
     return Job(
         prompt=prompt,
         max_tokens=request.max_tokens,
-        stop=StopRule(eos, request.stop, decode),
+        stop=StopRule(eos, stop_strings(request, speaker), decode),
         greedy=request.sampling.greedy,
         processors=processors(request, speaker),
         seed=seed_of(request, choice),

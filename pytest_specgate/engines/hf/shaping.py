@@ -47,10 +47,34 @@ def eos_ids(model: Any) -> tuple[int, ...]:
     return (eos,) if isinstance(eos, int) else tuple(eos)
 
 
-def ends(request: Request, model: Any) -> tuple[int, ...]:
-    """Return the ids that end this request's text."""
-    own = () if request.ignore_eos else eos_ids(model)
-    return (*own, *(token for token in request.stop_ids if token not in own))
+def ends(request: Request, speaker: Speaker) -> tuple[int, ...]:
+    """Return the ids that end this request's text, its stop strings that are control tokens among them.
+
+    Raises EngineError for a stop string that is one in part: texts leave control tokens out.
+    """
+    own = () if request.ignore_eos else eos_ids(speaker.target.model)
+    controls = tuple(_control_tokens(request, speaker).values())
+    return tuple(dict.fromkeys((*own, *request.stop_ids, *controls)))
+
+
+def stop_strings(request: Request, speaker: Speaker) -> tuple[str, ...]:
+    """The stop strings that are looked for in the text: those that are no control tokens. Raises EngineError."""
+    controls = _control_tokens(request, speaker)
+    return tuple(string for string in request.stop if string not in controls)
+
+
+def _control_tokens(request: Request, speaker: Speaker) -> dict[str, int]:
+    """Ids of the stop strings that are control tokens."""
+    if not request.stop:
+        return {}
+    tokenizer = speaker.target.tokenizer
+    known = {str(token): number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    for string in request.stop:
+        if string not in known and (inside := [name for name in known if name in string]):
+            what = f"{request.prompt}: the stop string {string!r} holds the control token {inside[0]!r}"
+            hint = "give the control token alone, or its text without it: texts leave control tokens out"
+            raise EngineError(speaker.engine, what, hint)
+    return {string: known[string] for string in request.stop if string in known}
 
 
 def prompt_ids(request: Request, speaker: Speaker) -> tuple[int, ...]:
@@ -109,7 +133,7 @@ def choosing(request: Request, speaker: Speaker) -> tuple[Processor, ...]:
     """What decides which token is the best one, in transformers' order. Raises EngineError for what cannot be said."""
     sampling, model = request.sampling, speaker.target.model
     penalty = own_penalty(model) if sampling.repetition_penalty is None else sampling.repetition_penalty
-    eos = ends(request, model)
+    eos = ends(request, speaker)
     found: list[Processor] = []
     if sampling.logit_bias:
         found.append(LogitBias({bias.token: bias.value for bias in _known_bias(request, speaker)}))
