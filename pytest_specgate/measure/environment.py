@@ -152,6 +152,14 @@ RULES: tuple[Rule, ...] = (
         servers.preemptions,
     ),
     Rule(
+        "arrivals",
+        "how long after a request came by the clock ('load') it left this machine (kind openai)",
+        f"broken where more than one in a hundred, and more than one, left over {servers.LARGEST_LATENESS * 1e3:g} ms "
+        "late: the client could not keep up, and another load was measured than the one asked for",
+        "median and largest lateness",
+        servers.arrivals,
+    ),
+    Rule(
         "clock steps",
         "the monotonic clock, and the wall clock against it",
         f"noted where the one goes back or the other jumps by more than {machine.LARGEST_CLOCK_STEP:g} s; "

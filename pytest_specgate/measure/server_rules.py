@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from pytest_specgate.measure.readings import Observed, Ruling
 from pytest_specgate.records import Arm, Trace
 from pytest_specgate.samples.serving import hit_rate
@@ -12,6 +14,8 @@ NOTABLE_HITS, LARGEST_HITS = 0.05, 0.20
 #: A prompt of which no more tokens were computed came from a cache: the last block of it is always computed, and what
 #: makes a cold request's beginning its own is longer.
 LAST_BLOCK = 16
+#: Seconds after it came that a request may leave us; one in so many may leave later than that.
+LARGEST_LATENESS, ONE_IN = 0.010, 100
 _BEGIN = {"as_is": "as they are", "cold": "each in its own way (cold)", "shared": "all alike (shared)"}
 NO_SERVER = Ruling(True, "no server was asked")
 
@@ -76,6 +80,24 @@ def preemptions(observed: Observed) -> Ruling:
         return Ruling(True, "cannot be told: the servers have no counter of it")
     detail = ", ".join(f"{arm.value} {sum(known[arm])}" for arm in Arm if known[arm])
     return Ruling(True, f"requests put back for want of cache: {detail}", noted=any(map(any, known.values())))
+
+
+def arrivals(observed: Observed) -> Ruling:
+    """How late we sent requests that came by the clock: beyond a limit it was another load than the one asked for."""
+    traces = [trace for traces in _traces(observed).values() for trace in traces]
+    if not any(trace.told for trace in traces):
+        return NO_SERVER
+    late = [trace.told.late for trace in traces if trace.told is not None and trace.told.late is not None]
+    if not late:
+        return Ruling(True, "no requests came by the clock")
+    beyond = sum(one > LARGEST_LATENESS for one in late)
+    detail = (
+        f"{len(late)} requests left {median(late) * 1e3:.2f} ms (median) to {max(late) * 1e3:.2f} ms after they came"
+    )
+    if beyond <= max(1, len(late) // ONE_IN):
+        return Ruling(True, detail)
+    limit = f"{beyond} of them over {LARGEST_LATENESS * 1e3:g} ms late (at most one in {ONE_IN})"
+    return Ruling(False, f"the client could not keep up: {detail}, {limit}: free this machine, or lower the rate")
 
 
 def _traces(observed: Observed) -> dict[Arm, list[Trace]]:

@@ -84,7 +84,8 @@ class Told:
     rounds, and stand in one trace of those that ran together. ``foreign`` is how many requests of others its counters
     show meanwhile. ``cached`` are the prompt's tokens that its prefix cache held already, ``preempted`` is how often a
     request was put back for want of cache; where counters of all that ran together tell them, they stand in one trace
-    and are 0 in the others. ``notes`` are warnings.
+    and are 0 in the others. ``late`` is how many seconds after it came by the clock we sent the request, which are no
+    part of its time; None where it came by none. ``notes`` are warnings.
     """
 
     tokens: int | None = None
@@ -94,6 +95,7 @@ class Told:
     notes: tuple[str, ...] = ()
     cached: int | None = None
     preempted: int | None = None
+    late: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

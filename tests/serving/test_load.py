@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -9,8 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_specgate.engines.serving import alarm, client
+from pytest_specgate.engines.serving.alarm import Alarm
+from pytest_specgate.measure.readings import Observed
 from pytest_specgate.measure.schedule import arrivals
-from pytest_specgate.records import Arm
+from pytest_specgate.measure.server_rules import arrivals as arrivals_rule
+from pytest_specgate.records import Arm, Told
 from pytest_specgate.suite.arrivals import LoadSpec
 from tests.plugin.conftest import Project, project
 from tests.serving.conftest import Pair as Arms
@@ -18,6 +25,7 @@ from tests.serving.conftest import ask
 from tests.serving.fake_server import FakeServer
 from tests.serving.script import Script
 from tests.serving.test_end_to_end import served
+from tests.unit.observing import pairs
 
 __all__ = ["project"]
 SPECULATES = Script(pattern=(1, 3, 2), k=4, per_request="detailed")
@@ -57,11 +65,106 @@ def test_requests_are_submitted_when_they_come_not_when_others_are_answered(arms
     engine, _, fast = arms()
     fast.together = 3  # nobody is answered before the last one came
 
+    before = time.perf_counter_ns()
     found = engine.generate([ask("q1"), ask("q2", after=0.02), ask("q3", after=0.05)], Arm.CANDIDATE)
 
-    begin = found[1].submit_ns - 20_000_000
-    assert found[2].submit_ns == begin + 50_000_000
-    assert all(trace.chunks[0].t_ns > begin + 50_000_000 for trace in found)
+    assert found[1].submit_ns >= before + 20_000_000
+    assert found[2].submit_ns >= before + 50_000_000
+    assert all(trace.chunks[0].t_ns > found[2].submit_ns for trace in found)
+    late = [trace.told.late for trace in found if trace.told is not None]
+    assert late[0] is None
+    assert all(one is not None and one >= 0 for one in late[1:])
+
+
+class Sluggish(Alarm):
+    """Of a client that cannot keep up."""
+
+    async def at(self, due_ns: int) -> None:
+        """Return 30 ms after the time."""
+        await super().at(due_ns + 30_000_000)
+
+
+def test_our_own_lateness_is_told_and_is_no_part_of_a_requests_time(
+    arms: Arms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "Alarm", Sluggish)
+    engine, _, _ = arms()
+
+    before = time.perf_counter_ns()
+    (found,) = engine.generate([ask("q1", after=0.02)], Arm.CANDIDATE)
+
+    assert found.submit_ns >= before + 50_000_000
+    assert found.told is not None
+    assert found.told.late is not None
+    assert found.told.late >= 0.03
+
+
+@pytest.mark.parametrize("precise", [True, False])
+def test_an_alarm_wakes_everybody_and_nobody_too_early(precise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not precise:
+        monkeypatch.setattr(alarm, "_timer", lambda: None)
+
+    async def wake() -> list[int]:
+        ring, begin = Alarm(), time.perf_counter_ns()
+        due = [begin + after for after in (9_000_000, 1, 4_000_000, 4_000_000, 0)]
+
+        async def one(due_ns: int) -> int:
+            await ring.at(due_ns)
+            return time.perf_counter_ns() - due_ns
+
+        late = await asyncio.gather(*map(one, due))
+        ring.close()
+        ring.close()
+        return late
+
+    assert all(one >= 0 for one in asyncio.run(wake()))
+
+
+def test_who_is_given_up_keeps_nobody_waiting() -> None:
+    async def give_up() -> bool:
+        ring = Alarm()
+        soon = time.perf_counter_ns() + 5_000_000
+        left, stays = (asyncio.ensure_future(ring.at(soon + more)) for more in (0, 1))
+        await asyncio.sleep(0)
+        left.cancel()
+        await stays
+        ring.close()
+        return stays.done()
+
+    assert asyncio.run(give_up())
+
+
+KEPT_BACK = (
+    "the client could not keep up: 3 requests left 20.00 ms (median) to 20.00 ms after they came, "
+    "2 of them over 10 ms late (at most one in 100): free this machine, or lower the rate"
+)
+
+
+def late(*seconds: float | None) -> Observed:
+    """Pairs whose candidates were sent so late."""
+    made = pairs(*((1.0, 0.5) for _ in range(-(-len(seconds) // 3))))
+    given = (replace(p, candidate=replace(p.candidate, told=Told(late=one))) for p, one in zip(made, seconds))
+    return Observed(list(given))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "held", "detail"),
+    [
+        ((None, None), True, "no requests came by the clock"),
+        ((0.00002, 0.00004, 0.00006), True, "3 requests left 0.04 ms (median) to 0.06 ms after they came"),
+        ((0.0, 0.0, 0.0, 0.5), True, "4 requests left 0.00 ms (median) to 500.00 ms after they came"),
+        (
+            (0.0, 0.02, 0.02),
+            False,
+            KEPT_BACK,
+        ),
+        ((*(0.0,) * 298, 0.02, 0.02), True, "300 requests left 0.00 ms (median) to 20.00 ms after they came"),
+    ],
+)
+def test_a_client_that_cannot_keep_up_breaks_a_rule(seconds: tuple[float | None, ...], held: bool, detail: str) -> None:
+    ruling = arrivals_rule(late(*seconds))
+
+    assert (ruling.held, ruling.detail) == (held, detail)
 
 
 def test_a_scenario_with_a_load_is_a_case_of_its_own(project: Project) -> None:

@@ -50,6 +50,7 @@ def test_one_round_and_no_readings_hold_every_rule_and_say_why() -> None:
         "prefix cache": "no server was asked",
         "cold prompts": "no server was asked",
         "preemptions": "no server was asked",
+        "arrivals": "no server was asked",
         "clock steps": "cannot be told: the clocks were not read",
     }
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.serving import arrival, bodies, failures
+from pytest_specgate.engines.serving.alarm import Alarm
 from pytest_specgate.engines.serving.failures import Failure
 
 if TYPE_CHECKING:
@@ -55,11 +56,16 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What came back: when it was sent, every read with its time, how often the server asked to wait before."""
+    """What came back: when it was sent, every read with its time, how often the server asked to wait before.
+
+    ``late_ns`` is how long after it came a request by the clock was first sent, which is our own doing and no part of
+    its time; None where none was set.
+    """
 
     submit_ns: int
     reads: tuple[tuple[int, bytes], ...]
     waits: int = 0
+    late_ns: int | None = None
 
 
 class Client:
@@ -170,24 +176,25 @@ class Client:
     async def ask(self, posts: Sequence[Post]) -> list[Exchange]:
         """Send all, each when it comes; the answers in order. Raises the first Failure and gives the others up.
 
-        A request that comes by the clock was submitted when it came, however late we were to send it.
+        How late a request by the clock was sent is told beside its answer, and is not part of its time.
         """
-        begin = time.perf_counter_ns()
-        tasks = [asyncio.ensure_future(self._in_time(post, begin)) for post in posts]
+        alarm, begin = Alarm(), time.perf_counter_ns()
+        tasks = [asyncio.ensure_future(self._in_time(post, alarm, begin)) for post in posts]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            alarm.close()
 
-    async def _in_time(self, post: Post, begin: int) -> Exchange:
+    async def _in_time(self, post: Post, alarm: Alarm, begin: int) -> Exchange:
         if not post.after:
             return await self._exchange(post)
         due = begin + round(post.after * 1e9)
-        await asyncio.sleep((due - time.perf_counter_ns()) / 1e9)
-        found = await self._exchange(post)
-        return found if found.waits else replace(found, submit_ns=due)
+        await alarm.at(due)
+        late = time.perf_counter_ns() - due
+        return replace(await self._exchange(post), late_ns=late)
 
     async def _exchange(self, post: Post) -> Exchange:
         waits = 0

@@ -21,12 +21,13 @@ _EOS_REASONS = frozenset({"stop", "eos", "eos_token", "end_turn"})
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One request with its answer, counted."""
+    """One request with its answer, counted, and its exchange: how often it waited, how late it was sent."""
 
     request: Request
     answer: Answer
     counted: Counted
     waits: int
+    late_ns: int | None = None
 
 
 def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] | None) -> list[Heard]:
@@ -84,7 +85,7 @@ def _counted(request: Request, answer: Answer, exchange: Exchange, tokens_of: Ca
         raise Failure(error.what, "look at the server's log, and check 'dialect' and the scenario's 'body'") from None
     if not counted.chunks or not counted.tokens:
         raise Failure("sent no token at all", "look at the server's log, and at the prompt")
-    return Heard(request, answer, counted, exchange.waits)
+    return Heard(request, answer, counted, exchange.waits, exchange.late_ns)
 
 
 def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> list[Trace]:
@@ -155,7 +156,8 @@ def _told(one: Heard, seen: Seen, *, first: bool) -> Told:
     notes = (*one.counted.notes, *((WAITED,) if one.waits else ()), *((seen.note,) if seen.note else ()))
     foreign, preempted = (total if first or total is None else 0 for total in (seen.foreign, seen.preempted))
     tokens = None if one.counted.ids else one.counted.tokens
-    return Told(tokens, foreign=foreign, notes=notes, preempted=preempted)
+    late = None if one.late_ns is None else one.late_ns / 1e9
+    return Told(tokens, foreign=foreign, notes=notes, preempted=preempted, late=late)
 
 
 def _trace(one: Heard, arm: Arm, told: Told) -> Trace:
