@@ -142,8 +142,9 @@ class OpenAIEngine(ServedTexts):
             if self._outside is not None:
                 self._outside.note(heard, arm)
             found = traces(heard, arm, server.dialect, seen)
-            odd = unlike_targets(self._servers)
-            return [noted(trace, odd) for trace in found] if odd else found
+            for odd in filter(None, (unlike_targets(self._servers), self._hosts.found)):
+                found = [noted(trace, odd) for trace in found]
+            return found
 
     def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
         """Run the blocks, and look at the server's processes and gauges meanwhile. Raises EngineError."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_specgate.engines.serving import footprint
+from pytest_specgate.engines.serving import footprint, leftovers
 from pytest_specgate.engines.serving.first_token import Question, probe
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.process import Launch
@@ -82,6 +82,19 @@ def test_both_arms_are_up_side_by_side_and_keep_their_servers(tmp_path: Path) ->
         hosts.close()
     assert all(map(gone, pids))
     assert not hosts.up(A)
+
+
+def test_what_an_earlier_run_left_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = iter(["process 7 was ended"])
+    monkeypatch.setattr(leftovers, "sweep", lambda: next(swept))
+    hosts = hosts_of({A: a_launch(tmp_path), B: a_launch(tmp_path)})
+    try:
+        assert hosts.found == ""
+        hosts.url(A)
+        hosts.url(B)
+        assert hosts.found == "process 7 was ended"
+    finally:
+        hosts.close()
 
 
 def test_apart_one_is_started_when_the_other_has_ended(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_specgate.engines.serving import leftovers
 from pytest_specgate.engines.serving.process import Launch, Server, free_port, start
 from pytest_specgate.engines.serving.ready import NotReady
 from pytest_specgate.errors import EngineError
@@ -361,7 +362,10 @@ PARENT = """
 import os, sys, tempfile, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+from pytest_specgate.engines.serving import leftovers
 from tests.unit.test_serving_process import a_launch, no_probe, start
+if sys.argv[3] == "unwatched":
+    leftovers.MARK, leftovers.KEEPER = os.environ["SMALL_MARK"], os.environ["SMALL_KEEPER"]
 tempfile.tempdir = os.path.join(sys.argv[2], "logs")
 os.mkdir(tempfile.tempdir)
 server = start(a_launch(Path(sys.argv[2]), "family=" + sys.argv[2] + "/pids"), no_probe)
@@ -423,6 +427,47 @@ def test_a_server_dies_with_its_watchdog(tmp_path: Path) -> None:
         assert all_gone([server.pid])
         with pytest.raises(EngineError, match="the reference server lost its watchdog, which ended it while"):
             server.check(patience=PATIENCE)
+
+
+@linux
+def test_who_left_a_server_ends_with_it_though_its_watchdog_was_killed(tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    with running(a_launch(tmp_path, f"family={note}")) as server:
+        family = pids_in(note)
+        os.kill(server.keeper_pid, signal.SIGKILL)
+
+    assert all_gone(family)
+
+
+@linux
+def test_what_outlived_its_watchdog_and_pytest_is_found_and_ended_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Under names of its own: whatever else runs on this machine neither sweeps these processes nor is swept here.
+    mine = {"MARK": f"TRIAL_{os.getpid()}", "KEEPER": f"TRIAL_WATCHDOG_{os.getpid()}"}
+    for name, value in mine.items():
+        monkeypatch.setattr(leftovers, name, value)
+        monkeypatch.setenv(f"SMALL_{name}", value)
+    assert leftovers.sweep() == ""
+    with a_parent(tmp_path, "unwatched") as (parent, below):
+        assert leftovers.orphans() == []  # it is watched
+        os.kill(below[3], signal.SIGSTOP)  # so that it ends nothing while its parent goes
+        parent.kill()
+        parent.wait()
+        os.kill(below[3], signal.SIGKILL)
+        assert all_gone([below[0], below[3]])  # the server dies with its watchdog, and what left it does not
+        left = sorted(pid for pid in below[1:3] if not gone(pid))
+        assert sorted(leftovers.orphans()) == left
+
+        told = leftovers.sweep()
+
+        assert all_gone(below)
+    named = " ".join(["process" if len(left) == 1 else "processes", ", ".join(map(str, left))])
+    assert told == (
+        "an earlier run's watchdog was killed, and processes of its server were still running "
+        f"({named}): they were ended"
+    )
+    assert leftovers.sweep() == ""
 
 
 def test_a_watchdog_that_is_asked_to_end_ends_the_server_first(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from pytest_specgate.engines.serving import process
+from pytest_specgate.engines.serving import leftovers, process
 from pytest_specgate.engines.serving.footprint import arrived, visible
 from pytest_specgate.engines.serving.gpus import look_once
 from pytest_specgate.engines.serving.process import Launch, Server
@@ -25,6 +25,12 @@ class Hosts:
         self._launches, self._probes, self._apart = launches, probes, apart
         self._up: dict[Arm, Server] = {}
         self._arrived: dict[Arm, frozenset[int]] = {}
+        self._swept: str | None = None
+
+    @property
+    def found(self) -> str:
+        """What an earlier run had left behind when the first server was started, in a sentence; empty for nothing."""
+        return self._swept or ""
 
     def runs(self, arm: Arm) -> bool:
         """Whether this arm's server is ours to start."""
@@ -42,6 +48,8 @@ class Hosts:
 
     def begin(self, arm: Arm) -> None:
         """Start this arm's server anew. Raises EngineError."""
+        if self._swept is None:
+            self._swept = leftovers.sweep()
         for other in tuple(self._up) if self._apart else (arm,):
             self._end(other)
         before = look_once()

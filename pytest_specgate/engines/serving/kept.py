@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest_specgate
+from pytest_specgate.engines.serving import leftovers
 
 #: More than a keeper needs for anything but ending a server.
 _ANSWER_SECONDS = 20.0
@@ -53,7 +54,7 @@ class Kept:
 
     def __init__(self, order: Order) -> None:
         """Start both. Raises CannotStart."""
-        self._grace = order.grace
+        self._grace, self._mark = order.grace, leftovers.a_mark()
         self._lock = threading.RLock()
         self._unread = b""
         self._tail: list[str] = []
@@ -65,9 +66,11 @@ class Kept:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env={**os.environ, leftovers.KEEPER: self._mark},
             start_new_session=True,  # Ctrl-C in the terminal is for pytest, which then says how to end
         )
-        self._send(json.dumps({**asdict(order), "parent": os.getpid()}))
+        env = {**order.env, leftovers.MARK: self._mark}
+        self._send(json.dumps({**asdict(order), "env": env, "parent": os.getpid()}))
         try:
             self.pid = self._started()
         except BaseException:
@@ -128,11 +131,12 @@ class Kept:
     # --- how ----------------------------------------------------------------------------------------------------
 
     def _end_by_hand(self) -> None:
-        """The keeper was killed, or hangs: end at least the server's own process group."""
+        """The keeper was killed, or hangs: end the server's own process group, and whoever left it with its mark."""
         self._keeper.kill()
         if self.pid:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
+        leftovers.end(self._mark)
         self._left = []
 
     @property
