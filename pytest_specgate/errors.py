@@ -10,7 +10,6 @@
     │   ├── MissingPackage      a package that the engine needs is not installed
     │   └── OutOfMemory         the device or the host ran out of memory
     ├── InvalidTrace            an engine's own counters contradict themselves
-    ├── Unmeasured              a gate asks for a metric that the engine does not give
     └── StoreError              a report or baseline could not be read or written as a whole
 
 Every text reads ``where: what — what to do``; the class says who is at fault.
@@ -94,15 +93,6 @@ class OutOfMemory(EngineError):
 
 class InvalidTrace(SpecgateError):
     """A trace that breaks an identity of :func:`pytest_specgate.identities.trace_problems`."""
-
-
-class Unmeasured(SpecgateError):
-    """A gate asks for a metric that this engine does not give: never 0, never a pass."""
-
-    def __init__(self, metric: str, engine: str, hint: str) -> None:
-        super().__init__(f"{metric}: not measured by this engine ({engine}) — {hint}")
-        self.metric = metric
-        self.engine = engine
 
 
 class StoreError(SpecgateError):

@@ -16,8 +16,8 @@ from pytest_specgate import baseline, gates, recording
 from pytest_specgate.errors import OutdatedBaseline, SpecgateError
 from pytest_specgate.records import Anchor, Check, Outcome, Stored
 from pytest_specgate.samples.values import values
-from pytest_specgate.session import CaseResult, Settings, SuiteSession
-from pytest_specgate.suite.cases import Case, Suite
+from pytest_specgate.session import CaseResult, SuiteSession
+from pytest_specgate.suite.cases import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +148,10 @@ def _may_touch(only: str | None, case: str, old: Stored | None, failed: frozense
     return case in failed if only == "failed" else True
 
 
-def unused_entries(suite: Suite, cases: Iterable[Case], settings: Settings) -> Mapping[Path, tuple[str, ...]]:
+def unused_entries(folder: Path, suite: str, cases: Iterable[Case]) -> Mapping[Path, tuple[str, ...]]:
     """Stored entries that no case of the suite reads, by file. Unreadable files are left to those who need them."""
     known, found = [case.id for case in cases], {}
-    for path in sorted(settings.baselines.glob(f"*/{suite.name}.json")):
+    for path in sorted(folder.glob(f"*/{suite}.json")):
         try:
             idle = baseline.unused(baseline.read(path), known)
         except SpecgateError:

@@ -12,7 +12,7 @@ from pytest_specgate.gates import JudgeContext, judge_once
 from pytest_specgate.records import Counts, Interval, Outcome, PromptSamples, Samples, Stored, Verdict
 from pytest_specgate.stats.limits import Limits
 from pytest_specgate.stats.proportions import exact_limits
-from pytest_specgate.stats.rates import decay_slope
+from pytest_specgate.stats.rates import pooled_slope, slope_part
 from pytest_specgate.suite.cases import Gate
 from simulation.judging import PLACE, gate
 from simulation.machine import Array
@@ -79,18 +79,23 @@ def changes(effort: Effort) -> Iterator[tuple[list[str], tuple[int, int]]]:
 
 def decaying(random: np.random.Generator, prompts: int, slope: float, *, easy: bool) -> Limits:
     """Slope limits at 1 % of prompts of which half end after three depths; ``easy``: those that go on are easier."""
-    names, depths, counts = [], [], []
+    parts, hits, trials = [], 0.0, 0.0
     for prompt in range(prompts):
         short = prompt % 2 == 0
         base = random.normal(MEAN + (0.1 if easy and not short else 0.0), SPREAD)
-        for depth in DEPTHS[:3] if short else DEPTHS:
-            names.append(f"p{prompt}")
-            depths.append(float(depth))
-            rate = min(max(base + slope * (depth - DEPTHS[0]) + random.normal(0, 0.03), 0.0), 1.0)
-            counts.append((float(random.binomial(AT_EACH, rate)), float(AT_EACH)))
-    found = decay_slope(names, depths, counts, 0.01)
+        depths = DEPTHS[:3] if short else DEPTHS
+        kept = [float(random.binomial(AT_EACH, _rate(random, base + slope * (d - DEPTHS[0])))) for d in depths]
+        tested = [float(AT_EACH)] * len(depths)
+        if (part := slope_part(depths, kept, tested)) is not None:
+            parts.append(part)
+        hits, trials = hits + sum(kept), trials + sum(tested)
+    found = pooled_slope(parts, (hits, trials), 0.01, 0.01)
     assert isinstance(found, Limits)
     return found
+
+
+def _rate(random: np.random.Generator, mean: float) -> float:
+    return min(max(mean + random.normal(0, 0.03), 0.0), 1.0)
 
 
 def decay(effort: Effort) -> Iterator[list[str]]:
@@ -136,7 +141,7 @@ def page(effort: Effort) -> Page:
         "",
         "## Decay over a context",
         *paragraph(
-            f"""`stats.rates.decay_slope`, the estimate of `acceptance_slope`: its upper limit at 1 % lies below zero.
+            f"""`stats.rates.pooled_slope`, the estimate of `acceptance_slope`: its upper limit at 1 % lies below zero.
             {effort.runs(4000):,} runs a row without a slope, {effort.runs(1000):,} with one. Prompts reach three or
             five depths, a doubling apart, with {AT_EACH} tokens tested at each. In the second column of alarms those
             that reach five are 10 points easier, which pooling would take for a rise. The known figures are of a study

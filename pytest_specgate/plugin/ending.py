@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from pytest_specgate.report.document import Report
     from pytest_specgate.report.since import Compared
     from pytest_specgate.report.tabled import Matrix
+    from pytest_specgate.suite.cases import Case
     from pytest_specgate.suite.matrix import Grid
+
+#: Stored entries without a case that a warning names at most.
+_MOST_IDLE = 3
 
 
 @dataclass(slots=True)
@@ -96,6 +100,9 @@ class Ending:
                 changed = update_baselines(session, frozenset(run.failed.get(engine, ())))
                 self.changes += changed
                 self.problems += [f"{one.case}: not stored: {one.refused}" for one in changed if one.refused]
+        for path, name in {path: session.suite.name for (path, _), session in run.sessions.items()}.items():
+            with self.outlived(f"what no case of {name} reads"):
+                self.notes += _idle(run, name, run.found.suites[path])
 
     def _report(self, run: Run, status: int) -> None:
         from pytest_specgate.report import faces
@@ -164,3 +171,13 @@ class Ending:
                 self.notes.append(f"exported to {name}")
             except SpecgateError as error:  # noqa: PERF203 - one that fails must not stop the others
                 self.notes.append(f"warning: {error}")
+
+
+def _idle(run: Run, suite: str, cases: Iterable[Case]) -> Iterator[str]:
+    """Stored entries whose cases are no more: renamed or deleted ones, which a person alone can tell from mistakes."""
+    from pytest_specgate.refresh import unused_entries
+
+    for path, ids in unused_entries(run.options.baselines, suite, cases).items():
+        others = f" and {len(ids) - _MOST_IDLE} more" if len(ids) > _MOST_IDLE else ""
+        named = ", ".join(ids[:_MOST_IDLE])
+        yield f"warning: {run.shown(path)}: no case reads {named}{others} — delete what will not come back"

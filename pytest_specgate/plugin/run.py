@@ -125,7 +125,7 @@ class Run:
         return {self.shown(path): checks_in(cases) for path, cases in self.found.suites.items()}
 
     def shown(self, path: Path) -> str:
-        """Name a suite from the root, where it lies below it."""
+        """Name a file from the root, where it lies below it."""
         root = self.config.rootpath
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from pytest_specgate.plugin.run import Run
 
 def header(run: Run) -> str:
     """Tier and baselines: what two runs must share to be comparable."""
-    baselines = _shown(run.options.baselines, run.config.rootpath)
+    baselines = run.shown(run.options.baselines)
     return masker(os.environ)(f"specgate: tier {run.options.tier}, baselines {baselines}")
 
 
@@ -66,9 +65,9 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
     yield from terminal.advice_lines(run.ending.advice, ascii_only=ascii_only)
     yield from _update_lines(run)
     for path in run.ending.written:
-        yield f"report written: {_shown(path, run.config.rootpath)}"
+        yield f"report written: {run.shown(path)}"
     if run.ending.remembered is not None:
-        yield f"history appended to: {_shown(run.ending.remembered, run.config.rootpath)}"
+        yield f"history appended to: {run.shown(run.ending.remembered)}"
     if run.ending.notes:
         from pytest_specgate.report.escape import flat
 
@@ -84,10 +83,6 @@ def _update_lines(run: Run) -> Iterator[str]:
             yield from change_lines(change.case, change.old, change.new)
             yield from (f"  accepted loss: {flat(loss)}" for loss in change.losses)
     for path in sorted({change.path for change in run.ending.changes if change.new is not None}):
-        yield f"baseline written: {_shown(path, run.config.rootpath)}"
+        yield f"baseline written: {run.shown(path)}"
     if run.options.update and run.verdicts and not any(change.new for change in run.ending.changes):
         yield "no baseline was written"
-
-
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)

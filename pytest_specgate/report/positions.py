@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_specgate.records import Measurement, Pair, Round
+from pytest_specgate.records import Measurement, Pair
 from pytest_specgate.report.numbers import TAIL, Estimate, estimate
 from pytest_specgate.samples.acceptance import whole_rounds
 from pytest_specgate.stats.limits import CannotTell
@@ -43,7 +43,7 @@ def decay(measurement: Measurement) -> Estimate | None:
     """Change of the conditional acceptance per doubling of the context, within texts, limits over conversations."""
     parts, hits, trials = dict[str, list[float]](), 0.0, 0.0
     for pair in _counted(measurement):
-        found = list(_whole(pair))
+        found = list(whole_rounds(pair.candidate))
         hits += sum(one.accepted for _, one in found)
         trials += sum(one.tested for _, one in found)
         depths = [math.log2(context) for context, _ in found]
@@ -87,16 +87,11 @@ def _counted(measurement: Measurement) -> Iterator[Pair]:
             yield pair
 
 
-def _whole(pair: Pair) -> Iterator[tuple[int, Round]]:
-    """(context at its start, round) of every round that drafted something and was not cut short."""
-    yield from whole_rounds(pair.candidate)
-
-
 def _drafted(pair: Pair) -> Iterator[_Event]:
-    for _, one in _whole(pair):
+    for _, one in whole_rounds(pair.candidate):
         yield from ((place + 1, int(one.accepted > place), 1) for place in range(one.drafted))
 
 
 def _in_context(pair: Pair) -> Iterator[_Event]:
-    for context, one in _whole(pair):
+    for context, one in whole_rounds(pair.candidate):
         yield int(math.log2(context)), one.accepted, one.tested

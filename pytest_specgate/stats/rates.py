@@ -60,20 +60,6 @@ def paired_rate_change(
     return t_limits(mean, error, clusters - 1, (alpha_low, alpha_high))
 
 
-def decay_slope(
-    clusters: Sequence[str], doublings: Sequence[float], counts: Sequence[tuple[float, float]], alpha: float
-) -> Limits | CannotTell:
-    """Change of the rate per doubling of context, within clusters only: pooling confounds easy long prompts with decay.
-
-    ``doublings`` is log2 of the context length, ``counts`` are (hits, trials) there.
-    """
-    names, x = np.asarray(clusters), np.asarray(doublings, dtype=float)
-    hits, trials = np.asarray(counts, dtype=float).reshape(-1, 2).T
-    parts = [slope_part(x[names == name], hits[names == name], trials[names == name]) for name in np.unique(names)]
-    kept = [part for part in parts if part is not None]
-    return pooled_slope(kept, (float(hits.sum()), float(trials.sum())), alpha, alpha)
-
-
 def slope_part(
     doublings: Sequence[float] | _Vector, hits: Sequence[float] | _Vector, trials: Sequence[float] | _Vector
 ) -> tuple[float, float] | None:
@@ -93,7 +79,10 @@ def slope_part(
 def pooled_slope(
     parts: Sequence[tuple[float, float]], counted: tuple[float, float], alpha_low: float, alpha_high: float
 ) -> Limits | CannotTell:
-    """Σ covariance ÷ Σ variance over clusters, t limits over them; ``counted`` are all (hits, trials)."""
+    """Σ covariance ÷ Σ variance over clusters, t limits over them; ``counted`` are all (hits, trials).
+
+    A slope is taken within texts only: pooling would take easy long prompts for less decay.
+    """
     num, den = np.asarray(parts, dtype=float).reshape(-1, 2).T
     if num.size < 2:
         return CannotTell("too few conversations span different contexts", "2 conversations of several depths each")

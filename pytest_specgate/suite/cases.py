@@ -52,7 +52,6 @@ class Suite:
     spec: SuiteSpec
     scenarios: tuple[Scenario, ...]
     gates: tuple[Gate, ...]
-    engine_locations: dict[str, Location]
     warnings: tuple[str, ...] = ()
     grid: Grid | None = None
 

@@ -65,7 +65,6 @@ def load_suite(
         spec=spec,
         scenarios=scenarios,
         gates=tuple(Gate(gate, _at(tree, "gates", index)) for index, gate in enumerate(spec.gates)),
-        engine_locations={name: _key(tree, "engines", name) for name in spec.engines},
         warnings=_warnings(scenarios),
         grid=grid,
     )

@@ -65,6 +65,21 @@ def test_what_crashed_is_not_stored(project: Project) -> None:
     result.stdout.fnmatch_lines(["no baseline was written"])
 
 
+def test_entries_that_no_case_reads_are_named_and_kept(project: Project) -> None:
+    names = [f"old{number}" for number in range(5)]
+    project.suite(PASS, scenarios={name: {"category": "qa", "prompts": "prompts/p.jsonl"} for name in names})
+    project.run("--specgate-update")
+    project.suite(PASS)
+
+    result = project.run("--specgate-update")
+
+    (path,) = _stored(project)
+    idle = "no case reads tiny::old0-t0-c1, tiny::old1-t0-c1, tiny::old2-t0-c1 and 2 more"
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"warning: {path}: {idle} — delete what will not come back"])
+    assert len(json.loads((project.path / path).read_text())["cases"]) == 6
+
+
 def test_only_new_leaves_what_is_there(project: Project) -> None:
     project.suite(DRIFT)
     project.run("--specgate-update")

@@ -7,7 +7,6 @@ plus what the number of simulated runs cannot tell (about three standard errors)
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.stats.paired import over_prompts, within_prompts
-from pytest_specgate.stats.rates import decay_slope, paired_rate_change, paired_slope_change, pooled_rate, slope_part
+from pytest_specgate.stats.rates import paired_rate_change, paired_slope_change, pooled_rate, pooled_slope, slope_part
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
 
 PROMPTS, ROUNDS, STORED = 16, 4, 16
@@ -111,25 +110,41 @@ def test_a_paired_change_of_acceptance_is_found_and_none_is_not() -> None:
     assert found / runs >= 0.85
 
 
-def decaying(random: np.random.Generator, slope: float, *, easy: bool) -> tuple[list[str], list[float], list[Any]]:
-    """Depths and counts of 16 prompts; half end after three doublings, and ``easy`` makes those that go on easier."""
-    names, depths, counts = [], [], []
-    for prompt in range(16):
-        long = prompt % 2
+Text = tuple[list[float], list[float], list[float]]  # depths, hits and trials at each
+
+
+def decaying(random: np.random.Generator, slope: float, *, easy: bool) -> list[Text]:
+    """16 texts; half end after three doublings, and ``easy`` makes those that go on easier."""
+    found = []
+    for text in range(16):
+        long = text % 2
         base = random.normal(0.6 + 0.1 * (easy and long), 0.1)
-        for depth in range(5 if long else 3):
-            rate = min(max(base + slope * depth + random.normal(0, 0.03), 0.0), 1.0)
-            names.append(f"p{prompt}")
-            depths.append(float(depth))
-            counts.append((float(random.binomial(50, rate)), 50.0))
-    return names, depths, counts
+        depths = [float(depth) for depth in range(5 if long else 3)]
+        hits = [float(random.binomial(50, wobbling(random, base + slope * depth))) for depth in depths]
+        found.append((depths, hits, [50.0] * len(depths)))
+    return found
+
+
+def wobbling(random: np.random.Generator, rate: float) -> float:
+    return min(max(rate + random.normal(0, 0.03), 0.0), 1.0)
+
+
+def parts(texts: list[Text]) -> list[tuple[float, float]]:
+    """What each text tells of the slope."""
+    return [part for text in texts if (part := slope_part(*text)) is not None]
+
+
+def pooled(texts: list[Text], alpha: float) -> Limits:
+    """Limits of the slope of all."""
+    counted = (sum(sum(hits) for _, hits, _ in texts), sum(sum(trials) for *_, trials in texts))
+    return limits(pooled_slope(parts(texts), counted, alpha, alpha))
 
 
 @pytest.mark.parametrize("easy", [False, True])
 def test_a_decay_over_the_context_is_found_whichever_prompts_reach_far(easy: bool) -> None:
     random, alpha, runs = np.random.default_rng([16, easy]), 0.01, 300
-    false = sum(limits(decay_slope(*decaying(random, 0.0, easy=easy), alpha)).high < 0 for _ in range(runs))
-    found = [limits(decay_slope(*decaying(random, -0.06, easy=easy), alpha)) for _ in range(100)]
+    false = sum(pooled(decaying(random, 0.0, easy=easy), alpha).high < 0 for _ in range(runs))
+    found = [pooled(decaying(random, -0.06, easy=easy), alpha) for _ in range(100)]
 
     assert false / runs <= alpha + 3 * math.sqrt(alpha / runs)
     assert sum(f.high < 0 for f in found) >= 95
@@ -147,15 +162,3 @@ def test_a_change_of_decay_is_found_and_none_is_not() -> None:
 
     assert false / runs <= alpha + 3 * math.sqrt(alpha / runs)
     assert found / runs >= 0.95
-
-
-def parts(data: tuple[list[str], list[float], list[Any]]) -> list[tuple[float, float]]:
-    """What each prompt tells of the slope."""
-    names, depths, counts = data
-    found = []
-    for name in dict.fromkeys(names):
-        own = [place for place, one in enumerate(names) if one == name]
-        part = slope_part([depths[i] for i in own], [counts[i][0] for i in own], [counts[i][1] for i in own])
-        assert part is not None
-        found.append(part)
-    return found

@@ -243,11 +243,11 @@ def test_unused_entries_are_those_that_no_case_reads(tmp_path: Path) -> None:
     path = recorded(write(tmp_path))
     scenarios = {"other": {"category": "qa", "prompts": "p.jsonl"}}
     suite, _ = load(write(tmp_path, scenarios=scenarios))
-    assert unused_entries(suite, expand(suite), settings(tmp_path)) == {path: ("tiny::qa-t0-c1",)}
+    assert unused_entries(settings(tmp_path).baselines, suite.name, expand(suite)) == {path: ("tiny::qa-t0-c1",)}
     same, _ = load(write(tmp_path))
-    assert unused_entries(same, expand(same), settings(tmp_path)) == {}
+    assert unused_entries(settings(tmp_path).baselines, same.name, expand(same)) == {}
     path.write_text("{")
-    assert unused_entries(suite, expand(suite), settings(tmp_path)) == {}
+    assert unused_entries(settings(tmp_path).baselines, suite.name, expand(suite)) == {}
 
 
 # --- what was measured earlier ---

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pytest_specgate.stats.limits import CannotTell, Limits
-from pytest_specgate.stats.rates import decay_slope, paired_rate_change, pooled_rate
+from pytest_specgate.stats.rates import paired_rate_change, pooled_rate, pooled_slope, slope_part
 
 ENOUGH = "2 conversations, better 16"
 FINITE = "counts without NaN or infinity"
@@ -18,6 +18,13 @@ FINITE = "counts without NaN or infinity"
 def limits(answer: Limits | CannotTell) -> Limits:
     assert isinstance(answer, Limits)
     return answer
+
+
+def decay(texts: dict[str, list[tuple[float, float, float]]]) -> Limits | CannotTell:
+    """The slope of texts, each given as (doublings of context, hits, trials)."""
+    parts = [part for text in texts.values() if (part := slope_part(*zip(*text))) is not None]
+    hits, trials = (sum(event[at] for text in texts.values() for event in text) for at in (1, 2))
+    return pooled_slope(parts, (hits, trials), 0.05, 0.05)
 
 
 def test_the_rate_is_the_ratio_of_sums_and_not_the_mean_of_ratios() -> None:
@@ -71,7 +78,7 @@ def test_more_than_one_accepted_a_round_is_no_share_and_has_limits_too() -> None
             CannotTell("a count is not a finite number", FINITE),
         ),
         (
-            decay_slope(["a", "b"], [1, 2], [(5, 10), (4, 10)], 0.05),
+            decay({"a": [(1, 5, 10)], "b": [(2, 4, 10)]}),
             CannotTell("too few conversations span different contexts", "2 conversations of several depths each"),
         ),
     ],
@@ -112,17 +119,17 @@ def test_limits_hold_for_acceptance_that_clusters_by_conversation() -> None:
 
 def test_decay_is_judged_inside_each_conversation() -> None:
     # Prompts that reach far are the easier ones: pooled, acceptance would rise with context.
-    clusters = ["easy"] * 3 + ["hard"] * 3
-    counts = [(90, 100), (86, 100), (82, 100), (40, 100), (36, 100), (32, 100)]
+    easy = [(10, 90, 100), (11, 86, 100), (12, 82, 100)]
+    hard = [(5, 40, 100), (6, 36, 100), (7, 32, 100)]
 
-    found = limits(decay_slope(clusters, [10, 11, 12, 5, 6, 7], counts, 0.05))
+    found = limits(decay({"easy": easy, "hard": hard}))
 
     assert found.estimate == pytest.approx(-0.04)
     assert found.low < -0.04 < found.high
 
 
 def test_a_conversation_of_one_depth_tells_no_slope_and_does_no_harm() -> None:
-    two = (["a", "a", "b", "b"], [1, 2, 1, 2], [(8, 10), (6, 10), (7, 10), (6, 10)])
-    more = ([*two[0], "c", "d", "d"], [*two[1], 3, 4, 4], [*two[2], (1, 10), (9, 10), (1, 10)])
+    two = {"a": [(1, 8, 10), (2, 6, 10)], "b": [(1, 7, 10), (2, 6, 10)]}
+    more = {**two, "c": [(3, 1, 10)], "d": [(4, 9, 10), (4, 1, 10)]}
 
-    assert limits(decay_slope(*more, 0.05)).estimate == pytest.approx(limits(decay_slope(*two, 0.05)).estimate)
+    assert limits(decay(more)).estimate == pytest.approx(limits(decay(two)).estimate)

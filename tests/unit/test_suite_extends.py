@@ -66,7 +66,7 @@ def test_positions_remember_their_file(tmp_path: Path) -> None:
     write(tmp_path, base=BASE, child=CHILD)
     suite = load_suite(tmp_path / "child.yaml", tmp_path, {})
 
-    assert suite.engine_locations["other"] == Location(Path("child.yaml"), 2, 53)
+    assert suite.gates[0].location == Location(Path("child.yaml"), 5, 9)
     write(tmp_path, base=BASE.replace("warmup: 4", "warmup: 0"))
     assert refusal(tmp_path) == "shared/base.yaml:7:30: 'warmup' is 0 — it must be at least 1"
 

@@ -80,7 +80,6 @@ def test_the_name_is_that_of_the_file(suite: Suite, tmp_path: Path) -> None:
 def test_positions_name_the_file_from_the_root(suite: Suite) -> None:
     path = Path("suites/demo.specgate.yaml")
 
-    assert suite.engine_locations == {"tiny": Location(path, 5, 3), "other": Location(path, 9, 3)}
     assert [scenario.location for scenario in suite.scenarios] == [
         Location(path, 12, 3),
         Location(path, 18, 3),
