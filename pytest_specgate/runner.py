@@ -21,7 +21,8 @@ from pytest_specgate.report.advised import wanted
 from pytest_specgate.report.document import Report, new_report
 from pytest_specgate.report.matrices import tabulated
 from pytest_specgate.report.since import Compared, compared
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.cases import Case, Gate, Suite, expand
 from pytest_specgate.suite.checks import checks_in
 from pytest_specgate.suite.load import load_suite, shown

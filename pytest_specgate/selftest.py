@@ -14,7 +14,8 @@ from pytest_specgate.engines.planted import planted
 from pytest_specgate.engines.plants import Plant, parse_plant
 from pytest_specgate.metrics import Family
 from pytest_specgate.records import Outcome, Verdict
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.cases import Case, Gate, Suite
 
 _BIAS = "sampler=2"

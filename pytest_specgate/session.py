@@ -7,16 +7,14 @@ often, and so is its failure.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext, Occupies
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.gates import refusals
 from pytest_specgate.measure.anew import measure_anew
-from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.costs import with_costs
 from pytest_specgate.measure.fitting import FitPass
 from pytest_specgate.measure.lock import alone_on
@@ -29,38 +27,13 @@ from pytest_specgate.metrics import Family
 from pytest_specgate.recording import rounds_to_record, still_coarse
 from pytest_specgate.records import Finding, GpuUse, Measurement, Outcome, Pair, Place, Samples, Stored, Verdict
 from pytest_specgate.running import RunningEngine
+from pytest_specgate.settings import Settings
 from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.looks import doubling
 from pytest_specgate.suite.cases import Case, Gate, Suite
 
 #: Families of gates that look at what was said, for which no environment rule matters.
 _UNTIMED = frozenset({Family.OUTPUT, Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS, Family.TASK})
-
-
-def _silent(_: str) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a person chose. ``update_only`` is ``new``, ``failed`` or None; ``time`` is for all cases of the run.
-
-    ``update_sessions`` is how many processes record a baseline, the first being this one; ``accept_loss`` lets an
-    update store a loss that its gates do not allow.
-    """
-
-    baselines: Path
-    update: bool = False
-    update_only: str | None = None
-    update_sessions: int = 1
-    accept_loss: bool = False
-    device: str | None = None
-    time: TimeBudget | None = None
-    strict: bool = False
-    allow_remote_code: bool = False
-    allow_pickle: bool = False
-    allow_code: bool = False
-    progress: Callable[[str], None] = _silent
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ from pytest_specgate.report.matrices import tabulated
 from pytest_specgate.report.since import Compared, compared
 from pytest_specgate.report.tabled import State
 from pytest_specgate.runner import Judged, exit_status, judge_all, undecided
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.advising import parse_price
 from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.checks import checks_in

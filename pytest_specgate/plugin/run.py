@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pytest_specgate.measure.budget import TimeBudget
     from pytest_specgate.plugin.collect import GateItem
     from pytest_specgate.selftest import Rehearsal
-    from pytest_specgate.session import Settings, SuiteSession
+    from pytest_specgate.session import SuiteSession
+    from pytest_specgate.settings import Settings
 
 EngineId = tuple[Path, str]
 
@@ -86,7 +87,7 @@ class Run:
     def settings(self) -> Settings:
         """What a session needs to know of the options."""
         if self._settings is None:
-            from pytest_specgate.session import Settings
+            from pytest_specgate.settings import Settings
 
             chosen = self.options
             self._settings = Settings(

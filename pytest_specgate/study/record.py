@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.refresh import Change, update_baselines
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.study import naive
 from pytest_specgate.study.plan import Plan, cases_by_engine, suite_of
 

@@ -18,7 +18,8 @@ from pytest_specgate import gates
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.metrics import METRICS, Better, Family, Unit
 from pytest_specgate.records import Interval, Outcome, Stored
-from pytest_specgate.session import CaseResult, Settings, SuiteSession
+from pytest_specgate.session import CaseResult, SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.stats.laws import t_above
 from pytest_specgate.stats.looks import doubling
 from pytest_specgate.study.plan import reseeded

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.refresh import update_baselines
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.cases import Case, expand
 from pytest_specgate.suite.load import load_suite
 from tests.faults.entry import Entry

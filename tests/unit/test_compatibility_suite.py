@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_specgate.records import Measurement, Outcome, Verdict
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.cases import Case, Suite, expand
 from pytest_specgate.suite.load import load_suite
 from pytest_specgate.suite.model import Tier

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_specgate.records import Outcome, Verdict
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from tests import tiny
 from tests.unit.drawing import FAULTS, SOUND
 from tests.unit.project import load, write

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report.failure import failure_text
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from tests import tiny
 from tests.unit.project import load, write
 

@@ -15,7 +15,8 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.gates.parts import units
 from pytest_specgate.measure.run import Plan, measure_case
 from pytest_specgate.records import Arm, Outcome, Verdict
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.stats.looks import Looks
 from pytest_specgate.suite.cases import expand
 from tests.unit.apart_engines import OneAtATime, Together

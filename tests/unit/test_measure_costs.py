@@ -14,7 +14,8 @@ from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.errors import EngineError
 from pytest_specgate.records import Arm, Costs, Measurement, Message, Request, Sampling
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.model import EngineSpec
 from tests import tiny
 from tests.unit.project import load, write

@@ -14,7 +14,8 @@ from pytest_specgate.chances import Chances
 from pytest_specgate.measure import fitting
 from pytest_specgate.measure.dialogue import in_round
 from pytest_specgate.records import Arm, Measurement, Outcome, Request, Sampling, Trace, Verdict
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from tests.unit.drawing import Counting, TableEngine
 from tests.unit.project import load, write
 

@@ -18,7 +18,8 @@ from pytest_specgate.measure.scoring import _change, _enough, _read, _Texts, _wr
 from pytest_specgate.records import Arm, Measurement, Message, Outcome, Pair, Request, Sampling, Told, Trace, Verdict
 from pytest_specgate.report.failure import failure_text
 from pytest_specgate.samples.choices import _same, choices
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from tests.unit.project import PROMPTS, context, load, write
 
 EXACT = {"metric": "greedy_exactness", "limit": "==100%"}

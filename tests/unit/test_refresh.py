@@ -13,7 +13,8 @@ import pytest
 from pytest_specgate import baseline, recording
 from pytest_specgate.records import Anchor, Outcome, PromptSamples, Samples, Stored
 from pytest_specgate.refresh import Change, update_baselines
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.cases import expand
 from tests.unit.project import load, write
 

@@ -16,7 +16,8 @@ from pytest_specgate.measure.budget import TimeBudget
 from pytest_specgate.measure.requirements import requirements_unmet
 from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.refresh import unused_entries, update_baselines
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.cases import Suite, expand
 from tests.unit import crashing
 from tests.unit.project import PROMPTS, SPEEDUP, load, write

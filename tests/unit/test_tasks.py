@@ -14,7 +14,8 @@ from pytest_specgate.gates.context import JudgeContext
 from pytest_specgate.measure.sandbox import run_tests
 from pytest_specgate.measure.tasks import _CHECKS, with_grades
 from pytest_specgate.records import Arm, Graded, Outcome, Place, Samples
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from pytest_specgate.suite.tasks import CheckSpec
 from tests.unit.project import load, write
 

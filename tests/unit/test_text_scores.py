@@ -11,7 +11,8 @@ from pytest_specgate.records import Outcome
 from pytest_specgate.samples import semantic
 from pytest_specgate.samples.semantic import Unscored, similarity
 from pytest_specgate.samples.text import SCORES
-from pytest_specgate.session import Settings, SuiteSession
+from pytest_specgate.session import SuiteSession
+from pytest_specgate.settings import Settings
 from tests.unit.project import load, write
 
 #: (a sentence, the same with one word changed, another sentence)
