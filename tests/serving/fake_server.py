@@ -186,6 +186,8 @@ class FakeServer:
             said = json.dumps({"error": {"message": f"the window is {script.window} tokens"}})
             return await _send(writer, (400, "application/json", said))
         self.headers.append(headers)
+        if script.drips:
+            await _drip(writer)
         return await self._answer(writer, self.requests[-1])
 
     def _model(self) -> dict[str, Any]:
@@ -239,6 +241,15 @@ async def _end(writer: asyncio.StreamWriter, script: Script) -> None:
         await _hang(writer, comments=True)
     writer.write(b"0\r\n\r\n")
     await writer.drain()
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    """Begin headers, and end none."""
+    writer.write(b"HTTP/1.1 200 Scripted\r\nX-Padding: ")
+    while True:
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.05)
 
 
 async def _hang(writer: asyncio.StreamWriter, *, comments: bool) -> None:

@@ -28,7 +28,7 @@ class Script:
     requests where that is not 0), ``content_type``, ``drop_after`` chunks (the connection breaks), ``hang_after``
     chunks (silence), ``endless`` (tokens for ever), ``error_after`` chunks (an error event), ``split`` (bytes a write),
     ``comments`` (keep-alive lines before each chunk), ``lingers`` (keep-alive lines for ever after the end),
-    ``wrong_every`` so many tokens (a draft's word is kept unseen).
+    ``wrong_every`` so many tokens (a draft's word is kept unseen), ``drips`` (headers for ever, byte by byte).
 
     ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
@@ -67,6 +67,7 @@ class Script:
     split: int = 0
     comments: bool = False
     lingers: bool = False
+    drips: bool = False
     counters: bool = True
     labels: int = 1
     version: str = "0.32.0"

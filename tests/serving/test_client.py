@@ -14,6 +14,7 @@ from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.openai import OpenAIEngine
 from pytest_specgate.engines.serving import bodies
 from pytest_specgate.engines.serving import client as client_module
+from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.traces import WAITED
 from pytest_specgate.errors import EngineError, MissingPackage
 from pytest_specgate.records import Arm, Message, Request, Sampling
@@ -70,6 +71,22 @@ def test_keep_alive_comments_for_ever_are_silence(arms: Arms) -> None:
         engine.generate([ask()], Arm.CANDIDATE)
 
 
+def test_headers_without_an_end_are_given_up(arms: Arms, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.25)
+    monkeypatch.setattr(client_module, "PAGE_SECONDS", 0.25)
+    engine, _, fast = arms(FINE, timeout="60 s", start=False)
+    engine.start()
+    engine._spec = engine._spec.model_copy(update={"timeout": 0.5})
+    fast.script = replace(FINE, drips=True)
+
+    with pytest.raises(EngineError) as raised:
+        engine.generate([ask()], Arm.CANDIDATE)
+    fast.script = FINE
+
+    said = f"did not come to the end of its answer's headers in 1 s — {LOG}, and check 'url'"
+    assert str(raised.value) == f"pair: candidate server {fast.url} {said}"
+
+
 def test_keep_alive_comments_after_the_end_hold_nobody_up(arms: Arms, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "LINGER", 0.05)
     engine, _, fast = arms(replace(FINE, lingers=True))
@@ -99,6 +116,18 @@ def test_a_model_that_says_how_a_stream_ends_does_not_end_its_own(arms: Arms) ->
 
     assert found.output_tokens == 13
     assert found.text.count("[DONE]") == 12
+
+
+def test_what_an_earlier_run_left_behind_is_a_warning_of_every_answer(
+    arms: Arms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hosts, "found", "an earlier run left process 7")
+    engine, _, _ = arms()
+
+    (found,) = engine.generate([ask()], Arm.CANDIDATE)
+
+    assert found.told is not None
+    assert found.told.notes == ("an earlier run left process 7",)
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_specgate.engines.serving import leftovers
+from pytest_specgate.engines.serving import leftovers, ready
 from pytest_specgate.engines.serving.process import Launch, Server, free_port, start
 from pytest_specgate.engines.serving.ready import NotReady
 from pytest_specgate.errors import EngineError
@@ -255,6 +256,38 @@ def test_a_silent_server_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     assert said.endswith("; it said nothing")
     # No message names its log.
     assert not list((tmp_path / "logs-of-servers").iterdir())
+
+
+def test_headers_without_an_end_are_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "_MOMENT", 0.1)
+    ended = threading.Event()
+
+    def drip() -> None:
+        asking, _ = listener.accept()
+        with asking:
+            asking.sendall(b"HTTP/1.1 200 OK\r\nX-Padding: ")
+            while not ended.wait(0.01):
+                asking.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/health"
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        with pytest.raises(NotReady, match=r"^its answer did not come to an end in 0\.2 s$"):
+            ready._within(0.2, lambda: ready._ask_health(url, 60))
+        ended.set()
+        thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("raised", [NotReady("busy"), EngineError("tiny", "what", "hint")])
+def test_what_is_wrong_with_an_answer_is_told_as_it_is(raised: Exception) -> None:
+    def ask() -> None:
+        raise raised
+
+    with pytest.raises(type(raised)) as found:
+        ready._within(5.0, ask)
+
+    assert found.value is raised
 
 
 def test_a_port_of_another_server_is_refused(tmp_path: Path) -> None:

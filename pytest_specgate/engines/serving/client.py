@@ -215,9 +215,11 @@ class Client:
         import aiohttp
 
         body = bodies.Body(post.max_tokens, post.silence, post.leave_after)
+        headers = _Deadline(CONNECT_SECONDS + post.silence + PAGE_SECONDS)
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=post.silence)
         try:
             async with self._opened().post(post.url, data=post.body, timeout=limit, allow_redirects=False) as response:
+                headers.met()
                 if response.status in (429, 503) and sent < MOST_TRIES and (wait := _wait(response)) is not None:
                     return wait
                 if response.status != 200:
@@ -231,14 +233,37 @@ class Client:
             if sent == 1 and not body.reads:
                 return None
             raise failures.cut_short(bool(body.reads)) from None
+        except asyncio.CancelledError:
+            if headers.missed:
+                raise failures.headless(headers.seconds) from None
+            raise
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise failures.of_error(error, post.silence, tokens_seen=bool(body.reads)) or error from None
+        finally:
+            headers.met()
         return Exchange(body.submit_ns, tuple(body.reads))
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             raise Failure("is not connected to", "call start() before, and not after close()")
         return self._session
+
+
+class _Deadline:
+    """Cancels the present task after so many seconds, unless it was met: the library's limits begin with every byte."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.missed, self._task = seconds, False, asyncio.current_task()
+        self._bell = asyncio.get_running_loop().call_later(seconds, self._miss)
+
+    def met(self) -> None:
+        """Nothing is to be cancelled any more; may be called twice."""
+        self._bell.cancel()
+
+    def _miss(self) -> None:
+        self.missed = True
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _wait(response: Any) -> float | None:

@@ -39,6 +39,11 @@ def unending(seconds: float) -> Failure:
     return Failure(f"did not come to the end of its answer in {seconds:g} s", f"{_LOOK}, or raise 'timeout'")
 
 
+def headless(seconds: float) -> Failure:
+    """An answer whose headers come byte by byte, and never to their end."""
+    return Failure(f"did not come to the end of its answer's headers in {seconds:g} s", f"{_LOOK}, and check 'url'")
+
+
 def too_large(most: int) -> Failure:
     """A page, or an answer that is no stream, beyond all measure."""
     return Failure(f"answers with more than {most >> 20} MiB", f"{_LOOK}, and check 'url'")

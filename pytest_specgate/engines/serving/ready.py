@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import queue
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +25,7 @@ Probe = Callable[[str, float], None]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _LONGEST_CALL = 5.0
+_MOMENT = 0.5
 
 
 def wait_until_ready(server: Server, launch: Launch, probe: Probe) -> None:
@@ -30,8 +33,8 @@ def wait_until_ready(server: Server, launch: Launch, probe: Probe) -> None:
     until = time.monotonic() + launch.seconds
     if launch.health is not None:
         health = server.url + launch.health
-        _repeat(server, until, lambda left: _ask_health(health, left))
-    _repeat(server, until, lambda left: probe(server.url, left))
+        _repeat(server, until, lambda left: _within(min(left, _LONGEST_CALL), lambda: _ask_health(health, left)))
+    _repeat(server, until, lambda left: _within(left, lambda: probe(server.url, left)))
 
 
 def _repeat(server: Server, until: float, ask: Callable[[float], None]) -> None:
@@ -48,6 +51,28 @@ def _repeat(server: Server, until: float, ask: Callable[[float], None]) -> None:
             why = str(reason)
         time.sleep(min(pause, max(until - time.monotonic(), 0.0)))
         pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+def _within(seconds: float, ask: Callable[[], None]) -> None:
+    """Ask in a thread that is left behind where no answer is whole in time: a socket's limit begins with every byte."""
+    said: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            ask()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
+            said.put(error)
+        else:
+            said.put(None)
+
+    threading.Thread(target=work, name="specgate-ready", daemon=True).start()
+    try:
+        # A moment more than the socket's own limit, which knows better what was missing.
+        error = said.get(timeout=seconds + _MOMENT)
+    except queue.Empty:
+        raise NotReady(f"its answer did not come to an end in {seconds:.3g} s") from None
+    if error is not None:
+        raise error
 
 
 def _ask_health(url: str, left: float) -> None:
