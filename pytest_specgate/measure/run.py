@@ -22,6 +22,7 @@ from pytest_specgate.measure.monitor import Monitor
 from pytest_specgate.measure.readings import Observed, gpu_use
 from pytest_specgate.measure.schedule import arms_in, blocks, order
 from pytest_specgate.records import Arm, Bias, Capability, Finding, GpuUse, Measurement, Pair, Request, Sampling, Trace
+from pytest_specgate.samples.output import accounting_notes
 from pytest_specgate.stats.looks import LEAST_FRESH_STARTS, Looks
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.prompts import prompts_hash
@@ -191,7 +192,8 @@ def _observe(
 
         pairs, warnings = _rounds(engine, dialogue, replace(plan, budget_seconds=_left(plan, started)), seen)
         found, uses = seen(pairs)
-    return pairs, found, (*warnings, *told(pairs), *notes(found)), uses
+    wrong = accounting_notes(pairs, dialogue.case.scenario.spec.stop)
+    return pairs, found, (*warnings, *told(pairs), *wrong, *notes(found)), uses
 
 
 def told(pairs: Sequence[Pair]) -> tuple[str, ...]:

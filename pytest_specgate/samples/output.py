@@ -60,6 +60,15 @@ def accounting_problems(trace: Trace, stops: Sequence[str] | None = None) -> tup
     return (*_budget_problems(trace), *_stop_problems(trace), *unfounded_stop(trace, stops))
 
 
+def accounting_notes(pairs: Sequence[Pair], stops: Sequence[str]) -> tuple[str, ...]:
+    """What does not add up in the candidate's answers, in a sentence: the first such answer, and how many are."""
+    wrong = [(p.prompt, found) for p in pairs if (found := accounting_problems(p.candidate, stops))]
+    if not wrong:
+        return ()
+    prompt, found = wrong[0]
+    return (f"token accounting: {prompt}: {'; '.join(found)} ({len(wrong)} of {len(pairs)} answers do not add up)",)
+
+
 def asked_stops(measurement: Measurement) -> tuple[str, ...] | None:
     """The stop strings that a case asks for, as its workload lists them; None where it does not."""
     said = measurement.workload.get("stop")

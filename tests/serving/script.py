@@ -28,7 +28,8 @@ class Script:
     requests where that is not 0), ``content_type``, ``drop_after`` chunks (the connection breaks), ``hang_after``
     chunks (silence), ``endless`` (tokens for ever), ``error_after`` chunks (an error event), ``split`` (bytes a write),
     ``comments`` (keep-alive lines before each chunk), ``lingers`` (keep-alive lines for ever after the end),
-    ``wrong_every`` so many tokens (a draft's word is kept unseen), ``drips`` (headers for ever, byte by byte).
+    ``wrong_every`` so many tokens (a draft's word is kept unseen), ``drips`` (headers for ever, byte by byte),
+    ``claims`` so many tokens more in its usage than there are.
 
     ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
@@ -64,6 +65,7 @@ class Script:
     error_after: int | None = None
     error_code: int = 500
     endless: bool = False
+    claims: int = 0
     split: int = 0
     comments: bool = False
     lingers: bool = False
@@ -230,7 +232,8 @@ def _envelope(script: Script) -> dict[str, Any]:
 
 def _usage(script: Script, body: Mapping[str, Any], total: int) -> dict[str, Any]:
     read = len(prompt_ids(script, body)) + script.misread
-    return {"usage": {"prompt_tokens": read, "total_tokens": read + total, "completion_tokens": total}}
+    told = total + script.claims
+    return {"usage": {"prompt_tokens": read, "total_tokens": read + told, "completion_tokens": told}}
 
 
 def _opening(script: Script, body: Mapping[str, Any]) -> Piece:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +98,36 @@ def test_usage_that_shrinks_is_not_believed_chunk_by_chunk() -> None:
     found = counted(chunk(1, "aa", total=5), chunk(2, "aa", total=2), usage(3, 6))
 
     assert (found.tokens, found.notes) == (6, (ESTIMATED_CHUNKS,))
+
+
+@pytest.mark.parametrize("told", [-1, 12.0, 1e30, "12", True, [12]])
+def test_a_usage_that_is_no_number_of_tokens_is_no_answer(told: object) -> None:
+    with pytest.raises(BadStream, match=re.escape(f"a usage of {told!r} tokens is no number of tokens")):
+        counted(chunk(1, "a"), usage(2, told))  # type: ignore[arg-type]
+
+
+def test_a_usage_that_is_left_out_is_none() -> None:
+    assert answered(chunk(1, "a"), usage(2, None)).completion_tokens is None  # type: ignore[arg-type]
+
+
+def test_more_tokens_than_the_text_has_room_for_are_told() -> None:
+    found = counted(role(), chunk(1, "ab"), chunk(2, "cde"), usage(3, 14))
+
+    assert found.notes[1:] == (
+        "the server counts 14 tokens where at most 13 can be in what it sent: the rest was never seen",
+    )
+    assert counted(role(), chunk(1, "ab"), chunk(2, "cde"), usage(3, 13)).notes == (ESTIMATED_CHUNKS,)
+    assert counted(chunk(1, "a", total=1), chunk(2, total=30), chunk(3, "b", total=31), usage(3, 31)).notes == ()
+
+
+def test_fewer_tokens_than_chunks_are_told() -> None:
+    found = counted(role(), chunk(1, "a"), chunk(2, "b"), chunk(3, "c"), usage(4, 1))
+
+    assert found.tokens == 1
+    assert found.notes == (
+        ESTIMATED_CHUNKS,
+        "the server counts 1 tokens in 3 chunks with a text, and none of these holds less than one",
+    )
 
 
 def test_a_tokenizer_that_disagrees_is_told() -> None:

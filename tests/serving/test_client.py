@@ -64,6 +64,25 @@ def test_a_fault_is_told_in_a_sentence_and_the_next_call_works(arms: Arms, scrip
     assert engine.generate([ask()], Arm.CANDIDATE)[0].output_tokens == 13
 
 
+@pytest.mark.parametrize(("usage", "told"), [("final", 513), ("continuous", 501)])
+def test_a_count_beyond_the_budget_is_not_believed(arms: Arms, usage: str, told: int) -> None:
+    engine, _, fast = arms(replace(FINE, usage=usage, ids=False, claims=500))
+
+    with pytest.raises(EngineError) as raised:
+        engine.generate([ask()], Arm.CANDIDATE)
+
+    hint = "look whether it, or a proxy before it, keeps 'max_tokens' and counts right"
+    said = f"counts 513 tokens in an answer to a budget of 64, and shows no ids of them — {hint}"
+    assert str(raised.value) == f"pair: candidate server {fast.url} {said}"
+
+
+def test_a_negative_count_is_told(arms: Arms) -> None:
+    engine, _, _ = arms(replace(FINE, usage="final", ids=False, claims=-20))
+
+    with pytest.raises(EngineError, match="broke off with an error: a usage of -7 tokens is no number of tokens"):
+        engine.generate([ask()], Arm.CANDIDATE)
+
+
 def test_keep_alive_comments_for_ever_are_silence(arms: Arms) -> None:
     engine, _, _ = arms(Script(hang_after=2, comments=True), timeout="800 ms")
 

@@ -42,6 +42,16 @@ def test_a_suite_on_two_servers_is_measured_and_judged(project: Project) -> None
     assert all(pair["candidate"]["told"]["foreign"] == 0 for pair in measured["pairs"])
 
 
+def test_a_usage_that_lies_beside_ids_fails_the_accounting_and_is_nowhere_believed(project: Project) -> None:
+    with FakeServer() as plain, FakeServer(Script(pattern=(1, 3, 2), k=4, claims=500)) as fast:
+        gates = ({"metric": "token_accounting", "limit": "==100%"}, {"metric": "length_ratio", "limit": "1x..1x"})
+        project.suite(*gates, engines=served(plain.url, fast.url), measure={"rounds": 1})
+        result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(passed=1, failed=1)
+    assert "usage says 513 tokens, 13 were returned" in " ".join(result.stdout.str().split())
+
+
 def test_a_lost_acceptance_fails_against_the_baseline(project: Project) -> None:
     with FakeServer() as plain, FakeServer(SPECULATES) as fast:
         project.suite(

@@ -19,6 +19,8 @@ from pytest_specgate.records import Chunk
 TOGETHER_NS = 200_000
 #: A tokenizer cuts a text anew, and not always as it was generated: below this share the two counts agree.
 LARGEST_DISAGREEMENT = 0.02
+#: Tokens without a text of their own that an answer may have: what ends it, and opens and closes its parts.
+SPECIAL = 8
 
 ESTIMATED_CHUNKS = "estimated: the server does not tell how many tokens each chunk holds (itl and tpot are approximate)"
 ESTIMATED_TOTAL = "estimated: the server tells no usage, so the suite's tokenizer counted the output"
@@ -46,7 +48,7 @@ def count(answer: Answer, tokens_of: Callable[[str], int] | None = None) -> Coun
     growth, total, notes = _growth(answer, tokens_of)
     if total and not answer.deltas:
         raise BadStream(f"tells a usage of {total} tokens and no choice that has them")
-    notes += tuple(_disagreement(answer, total, tokens_of))
+    notes += (*_disagreement(answer, total, tokens_of), *_unlikely(answer, total))
     return Counted(tuple(_deliveries(answer.deltas, growth, total)), total, answer.ids, notes)
 
 
@@ -125,6 +127,19 @@ def _deliveries(deltas: Sequence[Delta], growth: Sequence[int], total: int) -> I
     if left := total - sum(chunk.tokens for chunk in chunks):
         chunks[-1] = Chunk(chunks[-1].t_ns, chunks[-1].tokens + left)
     yield from chunks
+
+
+def _unlikely(answer: Answer, total: int) -> Iterator[str]:
+    """Where a usage counts fewer tokens than there are chunks, or more than a text has room for: its bytes."""
+    if answer.ids or answer.completion_tokens is None:
+        return
+    if total < (real := sum(delta.real for delta in answer.deltas)):
+        yield f"the server counts {total} tokens in {real} chunks with a text, and none of these holds less than one"
+    if _keeps_telling(answer.deltas):
+        return
+    room = len(answer.text.encode()) + SPECIAL
+    if total > room:
+        yield f"the server counts {total} tokens where at most {room} can be in what it sent: the rest was never seen"
 
 
 def _disagreement(answer: Answer, total: int, tokens_of: Callable[[str], int] | None) -> Iterator[str]:

@@ -125,7 +125,7 @@ class _Reader:
         total = None
         if isinstance(usage, dict):
             self.usage.update(usage)
-            total = _whole(usage.get("completion_tokens"))
+            total = _count(usage.get("completion_tokens"))
         sums = _sums(data.get("timings")) if "timings" in data else None
         if total is None and sums is not None:
             total = sums[0]
@@ -222,6 +222,13 @@ def _text(value: object) -> str:
 
 def _whole(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
+
+
+def _count(tokens: object) -> int | None:
+    """A number of tokens; None where it is left out. Raises BadStream for what cannot be one."""
+    if tokens is not None and _whole(tokens) is None:
+        raise BadStream(f"a usage of {quoted(repr(tokens))} tokens is no number of tokens")
+    return _whole(tokens)
 
 
 def _sums(timings: object) -> tuple[int, int, int] | None:

@@ -12,7 +12,7 @@ from pytest_specgate.engines.serving.counters import Seen
 from pytest_specgate.engines.serving.dialects import Acceptance, Dialect
 from pytest_specgate.engines.serving.failures import Failure, broken_off, cut_short
 from pytest_specgate.engines.serving.sse import events
-from pytest_specgate.engines.serving.stream import Answer, BadStream, read
+from pytest_specgate.engines.serving.stream import Answer, BadStream, quoted, read
 from pytest_specgate.records import Arm, Counts, Request, Told, Trace
 
 WAITED = "the server was busy (429 or 503) and asked to wait before it answered: fewer ran side by side than asked for"
@@ -36,9 +36,20 @@ def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] |
         answers = [read(exchange.submit_ns, events(exchange.reads), index) for index in range(request.n)]
     except BadStream as error:
         raise broken_off(error.what, error.code) from None
+    for answer in answers:
+        _refuse_beyond(request.n * request.max_tokens, answer)
     if (after := request.cancel_after) is not None:
         answers = [_until(answer, after) for answer in answers]
     return [_counted(request, answer, exchange, tokens_of) for answer in _each_with_its_usage(answers)]
+
+
+def _refuse_beyond(budget: int, answer: Answer) -> None:
+    """A count beyond the budget is no count, unless the tokens are there one by one. Raises Failure."""
+    totals = (answer.completion_tokens, *(delta.total for delta in answer.deltas))
+    told = max((total for total in totals if total is not None), default=0)
+    if told > budget and not answer.ids:
+        what = f"counts {quoted(str(told))} tokens in an answer to a budget of {budget}, and shows no ids of them"
+        raise Failure(what, "look whether it, or a proxy before it, keeps 'max_tokens' and counts right")
 
 
 def _until(answer: Answer, chunks: int) -> Answer:
