@@ -31,7 +31,10 @@ class TransformersEngine:
     """The engine protocol over Hugging Face transformers."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS, Capability.TOKENS}
+        {
+            *(Capability.ROUNDS, Capability.SEEDS, Capability.STREAMING, Capability.LOGITS, Capability.TOKENS),
+            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL),
+        }
     )
 
     def __init__(self, context: EngineContext) -> None:
@@ -101,16 +104,19 @@ class TransformersEngine:
     # --- work --------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
-        """Return one trace per request, run one after the other. Raises EngineError, OutOfMemory."""
+        """Return one trace per request and answer, run one after the other. Raises EngineError, OutOfMemory.
+
+        So are several answers to one request: assisted generation refuses ``num_return_sequences``.
+        """
         from pytest_specgate.engines.hf.failures import translated
 
         traces = []
         for request in requests:
             with translated(self._name, f"{request.prompt}: {arm.value} arm failed"):
-                traces.append(self._generate(request, arm))
+                traces += [self._generate(request, arm, choice) for choice in range(request.n)]
         return traces
 
-    def _generate(self, request: Request, arm: Arm) -> Trace:
+    def _generate(self, request: Request, arm: Arm, choice: int) -> Trace:
         import torch
 
         from pytest_specgate.engines.hf import facts
@@ -123,7 +129,7 @@ class TransformersEngine:
         if arm is Arm.CANDIDATE:
             self._refuse_pruned_draft(request)
         inputs = self._encode(request, target)
-        torch.manual_seed(seed_of(request))
+        torch.manual_seed(seed_of(request, choice))
         extra = self._plan.arguments if self._plan and arm is Arm.CANDIDATE else {}
         speaker = Speaker(self._name, target)
         made = run(speaker, inputs, request, extra)

@@ -194,9 +194,12 @@ def _allowed(engine: Engine, probes: Sequence[Probe], asking: _Asking) -> list[P
     for size, greedy in ((1, True), (1, False), (COMPANY, False)):
         if reason := _refusal(engine, size, greedy=greedy):
             refused[size, greedy] = reason
+    companies = [(name, list(group)) for name, group in groupby(probes, key=lambda probe: probe.company)]
+    # Several answers to one request are asked for in one call, and need no neighbours.
+    side_by_side = {name for name, group in companies if name and len(list(_requests(group))) > 1}
     kept = []
     for probe in probes:
-        needs = (COMPANY, False) if probe.company else (1, probe.request.sampling.greedy)
+        needs = (COMPANY, False) if probe.company in side_by_side else (1, probe.request.sampling.greedy)
         if needs in refused:
             asking.left_out.append(refused[needs])
         else:

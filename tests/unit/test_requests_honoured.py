@@ -114,3 +114,13 @@ def test_every_exchanged_part_shows_by_name(models: Path, tmp_path: Path, faults
     assert set(faults.values()) <= broken(verdict).keys()
     assert measurement.sweep is not None
     assert len(broken(verdict)) < len(measurement.sweep.probes) - 10
+
+
+def test_transformers_honours_what_it_offers(models: Path, tmp_path: Path) -> None:
+    verdict, measurement = judged(models, tmp_path, kind="transformers")
+    # Its search for stop strings cannot take this tokenizer apart.
+    assert {name.partition("/")[0] for name in broken(verdict)} == {"stop"}, (verdict.reason, verdict.warnings)
+    assert measurement.sweep is not None
+    names = {probe.name for probe in measurement.sweep.probes}
+    assert {"choices/drawn/3", "choices/decided/2", "logprobs/greedy", "logprobs/drawn/2", "cancel/alone"} <= names
+    assert not [left for left in measurement.sweep.not_asked if "offers none" in left]

@@ -34,9 +34,11 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     """Generate for one tokenised prompt; ``extra`` is empty for the plain arm, else how to speculate."""
     import torch
 
-    target, clock = speaker.target, ChunkClock()
+    target, clock = speaker.target, ChunkClock(request.cancel_after)
     eos = shaping.ends(request, speaker)
     arguments = {**shaping.arguments(request, speaker), **_stopping(request, speaker, eos), **extra}
+    if request.cancel_after is not None:
+        arguments["stopping_criteria"] = [clock.deserted()]
     watching = watched(target.model) if extra else nullcontext(RoundLog())
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
@@ -44,9 +46,8 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
         peaks = _Peaks()
         hook = target.model.register_forward_hook(peaks)
         try:
-            output = target.model.generate(
-                **inputs, **arguments, streamer=clock, use_cache=True, return_dict_in_generate=True
-            )
+            told = {"return_dict_in_generate": True, "output_scores": request.logprobs}
+            output = target.model.generate(**inputs, **arguments, **told, streamer=clock, use_cache=True)
         except RuntimeError:
             if target.model.device.type == "cpu":  # a draw among them failed; a GPU can be asked nothing after that
                 peaks.refuse_bad(speaker, request)
@@ -55,8 +56,11 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
             hook.remove()
         peaks.refuse_bad(speaker, request)
     prompt_tokens = inputs["input_ids"].shape[1]
-    ids = tuple(output.sequences[0, prompt_tokens:].tolist())
-    rounds: tuple[Round, ...] | None = log.rounds() if extra else None
+    made = tuple(output.sequences[0, prompt_tokens:].tolist())
+    ids, left = made[: len(made) - clock.unheard], clock.unheard > 0
+    rounds: tuple[Round, ...] | None = None
+    if extra:
+        rounds = log.rounds()[:-1] if left else log.rounds()
     trace = Trace(
         prompt=request.prompt,
         arm=Arm.CANDIDATE if extra else Arm.REFERENCE,
@@ -65,11 +69,12 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
         prompt_tokens=prompt_tokens,
         submit_ns=submit,
         chunks=tuple(clock.chunks),
-        finish=_finish(ids, request.max_tokens, eos),
+        finish="cancelled" if left else _finish(ids, request.max_tokens, eos),
         rounds=rounds,
         usage_tokens=sum(r.emitted for r in rounds) if rounds else None,
         max_tokens=request.max_tokens,
         eos_ids=eos,
+        logprobs=_logprobs(output.scores, made)[: len(ids)] if request.logprobs else None,
     )
     return Generated(trace, _cache_bytes(output))
 
@@ -119,6 +124,14 @@ def _finish(ids: tuple[int, ...], max_tokens: int, eos: tuple[int, ...]) -> str:
     if ids and ids[-1] in eos:
         return "eos"
     return "length" if len(ids) >= max_tokens else "stop"
+
+
+def _logprobs(scores: tuple[Any, ...], ids: tuple[int, ...]) -> tuple[float, ...]:
+    """Of each token, by the scores ``[1, vocabulary]`` that it was chosen by, shaped by all but a greedy choice."""
+    import torch
+
+    logs = [each[0].log_softmax(dim=-1)[token] for each, token in zip(scores, ids)]
+    return tuple(torch.stack(logs).tolist()) if logs else ()
 
 
 def _cache_bytes(output: Any) -> int | None:
