@@ -9,8 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 from pathlib import Path
 
+#: Nanoseconds for which a file has to have been left alone before its hash is kept: another change within the tick of
+#: the file system's clock would not show.
+_SETTLED = 2_000_000_000
 #: Digits of a hash that are shown and compared: 64 bits.
 _DIGITS = 16
 
@@ -30,8 +34,10 @@ def file_hash(path: Path) -> str:
     note = cache_folder() / "hashes" / hashlib.sha256(key.encode()).hexdigest()[:32]
     if note.is_file() and len(kept := note.read_text(encoding="ascii").strip()) == _DIGITS:
         return kept
+    settled = time.time_ns() - facts.st_mtime_ns > _SETTLED
     found = _digest(path)
-    _remember(note, found)
+    if settled:
+        _remember(note, found)
     return found
 
 

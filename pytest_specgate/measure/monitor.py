@@ -31,6 +31,8 @@ from pytest_specgate.measure.readings import (
 INTERVAL = 0.5
 #: The part of the time that looking may take.
 LARGEST_COST = 0.002
+#: Seconds between two clocks that count as read together, and how often that is tried.
+_TOGETHER, _TRIES = 0.001, 5
 _NO_FREQUENCY = Unknown("cannot be told: the system does not tell the CPU's frequency")
 
 
@@ -102,7 +104,7 @@ class Monitor:
         """Take one sample of everything, in order even where two threads look; how long it took."""
         with self._lock:
             begin = time.perf_counter()
-            self._clocks.append(Instant(time.monotonic(), time.time()))
+            self._clocks.append(_instant())
             if self._device == "cpu" and (mhz := host.frequency(self._threads)) is not None:
                 self._mhz.append(mhz)
             if isinstance(self._gpu, GpuReader):
@@ -132,6 +134,17 @@ class Monitor:
         if not self._device.startswith("cuda"):
             return self._absent(NOT_GPU)
         return software.allocations_since(self._allocated, self._allocator())
+
+
+def _instant() -> Instant:
+    """Both clocks, read together: what kept us between them would look like a step of the wall clock."""
+    readings = []
+    for _ in range(_TRIES):
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        readings.append((after - before, Instant(after, wall)))
+        if after - before < _TOGETHER:
+            break
+    return min(readings, key=lambda reading: reading[0])[1]
 
 
 def _threads(subject: Mapping[str, str], cores: int) -> int:

@@ -115,7 +115,7 @@ class FakeServer:
 
     def __enter__(self) -> FakeServer:
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(60)
         return self
 
     def __exit__(
@@ -123,12 +123,12 @@ class FakeServer:
     ) -> None:
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     def stop(self) -> None:
         """Close the port and break every connection, as a server that dies does."""
-        asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(60)
 
     async def _open(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)

@@ -88,14 +88,14 @@ def test_a_client_that_is_kept_from_reading_tells_when_tokens_came(arms: Arms) -
 
     def sleep() -> None:
         asleep.set()
-        answered.wait(20)
+        answered.wait(120)
         woken.append(time.perf_counter_ns())
 
     class Told(list[Any]):
         def append(self, request: Any) -> None:
             super().append(request)
             loop.call_soon_threadsafe(sleep)
-            asleep.wait(20)
+            asleep.wait(120)
 
     fast.requests, fast.after_reply = Told(), answered.set
     (trace,) = engine.generate([ask()], Arm.CANDIDATE)

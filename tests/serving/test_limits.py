@@ -65,7 +65,7 @@ def test_what_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(client_module, name, 2**20)
 
     async def use(client: Client, url: str) -> Any:
-        return await (client.text(f"{url}/metrics") if name == "PAGE_BYTES" else client.call(url, {}, 5.0))
+        return await (client.text(f"{url}/metrics") if name == "PAGE_BYTES" else client.call(url, {}, 60.0))
 
     with pytest.raises(Failure) as raised:
         against(lambda: b" " * 2**18, use)
@@ -76,7 +76,7 @@ def test_what_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatc
 def test_nesting_without_end_is_no_json() -> None:
     pieces = iter([b"[" * 200_000, b""])
     with pytest.raises(Failure, match="answers with what is no JSON"):
-        against(lambda: next(pieces), lambda client, url: client.call(url, {}, 5.0))
+        against(lambda: next(pieces), lambda client, url: client.call(url, {}, 60.0))
 
     again = iter([b"[" * 200_000, b""])
     found = against(lambda: next(again, b""), lambda client, url: client.pages(url, ["/info"]))

@@ -50,7 +50,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
 def shell(script: str, *arguments: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     command = ["bash", str(CI / script), *arguments]
     return subprocess.run(
-        command, cwd=folder, env=environment(folder, **more), capture_output=True, text=True, check=False, timeout=120
+        command, cwd=folder, env=environment(folder, **more), capture_output=True, text=True, check=False, timeout=900
     )
 
 

@@ -38,7 +38,7 @@ def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     folder.mkdir()
 
     command = [sys.executable, "-m", "tests.unit.guide", str(page), str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1800)
 
     assert done.stdout == "", done.stdout
     assert done.returncode == 0, done.stderr

@@ -50,7 +50,7 @@ def test_writers_at_once_lose_and_mix_nothing(tmp_path: Path) -> None:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
         for writer in writers:
-            writer.communicate("go\n", timeout=60)
+            writer.communicate("go\n", timeout=300)
     finally:
         for writer in writers:
             writer.kill()

@@ -46,22 +46,31 @@ def test_a_childs_work_is_our_own_while_it_runs_and_after_it_ended() -> None:
         running = read_host()
         child.communicate(b"\n")
     ended = read_host()
-    assert running.own - first.own >= 0.25
-    assert ended.own >= running.own
+    # Less than was spent: the kernel counts other processes in ticks of its clock.
+    assert running.own - first.own >= 0.2
+    assert ended.own - first.own >= 0.2
 
 
 def test_a_process_that_is_not_ours_is_foreign() -> None:
     # A shell that ends at once leaves its background job to init: no child of ours any more.
     command = f'{sys.executable} -c "$0" </dev/null >/dev/null 2>&1 & echo $!'
-    first = read_host()
+    ourselves, first = time.process_time(), read_host()
     done = subprocess.run(["/bin/sh", "-c", command, _SPIN], capture_output=True, text=True, check=True)
-    stranger = psutil.Process(int(done.stdout))
-    assert stranger.pid not in {one.pid for one in host.descendants()}
-    while stranger.is_running() and stranger.status() != psutil.STATUS_ZOMBIE:
+    stranger = int(done.stdout)
+    assert stranger not in {one.pid for one in host.descendants()}
+    while _runs(stranger):
         time.sleep(0.02)
     last = read_host()
-    assert last.busy - first.busy >= 0.25
-    assert last.own - first.own < 0.25
+    waiting_took_us = time.process_time() - ourselves
+    assert last.busy - first.busy >= 0.2
+    assert last.own - first.own - waiting_took_us < 0.2
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _cores(*mhz: float) -> list[SimpleNamespace]:

@@ -32,9 +32,9 @@ def test_the_second_waits_for_the_first_and_says_so() -> None:
     with alone_on("cuda:1", "a", order.append):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(60)
         order.append("a")
-    thread.join(10)
+    thread.join(60)
     assert order[:1] == ["b: waiting for another run to leave the device"]
     assert order[-2:] == ["a", "b"]
 

@@ -144,7 +144,7 @@ def test_one_token_is_asked_for_again_until_it_comes(
     launch = a_launch(tmp_path, answering([503, "loading"], [429, "busy"], FINE, echo))
 
     with running(launch, probe(question(endpoint=endpoint))) as server, pytest.raises(EngineError) as raised:
-        probe(question(endpoint=endpoint))(server.url, 5.0)
+        probe(question(endpoint=endpoint))(server.url, 30.0)
 
     said = str(raised.value)
     assert said.startswith(f"tiny: the reference server refused its first request (400: {path} {{")

@@ -25,7 +25,7 @@ from pytest_specgate.engines.serving.ready import NotReady
 from pytest_specgate.errors import EngineError
 
 SMALL = str(Path(__file__).with_name("small_server.py"))
-PATIENCE = 15.0
+PATIENCE = 120.0
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux gives runaways back")
 
 
@@ -38,7 +38,7 @@ def a_launch(folder: Path, *options: str, **changes: object) -> Launch:
             "command": command,
             "folder": folder,
             "grace": 0.3,
-            "seconds": 20.0,
+            "seconds": 120.0,
             **changes,
         }
     )  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def running(launch: Launch, probe: Callable[[str, float], None] = no_probe) -> I
 
 
 def answer(server: Server) -> str:
-    with urllib.request.urlopen(f"{server.url}/x", timeout=5) as response:  # noqa: S310
+    with urllib.request.urlopen(f"{server.url}/x", timeout=30) as response:  # noqa: S310
         return response.read().decode()
 
 
@@ -67,7 +67,7 @@ def until_it_listens(url: str) -> None:
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310
+            urllib.request.urlopen(url, timeout=30).close()  # noqa: S310
         except OSError:  # noqa: PERF203 - asking again is what the loop is for
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -174,7 +174,7 @@ def test_health_then_a_token_are_waited_for(tmp_path: Path) -> None:
 
     def probe(url: str, seconds: float) -> None:
         asked.append(url)
-        assert 0 < seconds <= 20
+        assert 0 < seconds <= 120
         if len(asked) < 3:
             raise NotReady("still loading")
 
@@ -353,6 +353,14 @@ def test_a_server_that_dies_while_it_is_measured(tmp_path: Path) -> None:
 # --- logs -----------------------------------------------------------------------------------------------------------
 
 
+def size_of(file: Path) -> int:
+    """Nothing of one that was turned over just now."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def test_a_log_without_end_stays_small(tmp_path: Path) -> None:
     limit = 64 << 10
     with running(a_launch(tmp_path, "chatty", log_limit=limit)) as server:
@@ -362,7 +370,7 @@ def test_a_log_without_end_stays_small(tmp_path: Path) -> None:
             assert time.monotonic() < until
             time.sleep(0.01)
         for _ in range(20):
-            sizes.append(sum(file.stat().st_size for file in server._log.parent.iterdir()))
+            sizes.append(sum(map(size_of, server._log.parent.iterdir())))
             time.sleep(0.005)
         assert server.tail()[-1] == "x" * 400
 
@@ -372,6 +380,7 @@ def test_a_log_without_end_stays_small(tmp_path: Path) -> None:
 
 def test_all_that_is_kept_of_a_log_can_be_read_the_oldest_line_first(tmp_path: Path) -> None:
     with running(a_launch(tmp_path)) as server:
+        assert server.tail() == ["listening, key None"]  # so its watchdog has read it
         assert server.log() == ["listening, key None"]
         server._log.with_name("server.log.1").write_text("before\nthat\n", encoding="utf-8")
 
@@ -381,6 +390,7 @@ def test_all_that_is_kept_of_a_log_can_be_read_the_oldest_line_first(tmp_path: P
 
 def test_a_log_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
     with running(a_launch(tmp_path)) as server:
+        assert server.tail() == ["listening, key None"]  # so its watchdog writes no more
         for file in server._log.parent.iterdir():
             file.unlink()
         server._log.parent.rmdir()
@@ -402,10 +412,14 @@ if sys.argv[3] == "unwatched":
 tempfile.tempdir = os.path.join(sys.argv[2], "logs")
 os.mkdir(tempfile.tempdir)
 server = start(a_launch(Path(sys.argv[2]), "family=" + sys.argv[2] + "/pids"), no_probe)
+def note(name, pid):  # whole, or not there
+    scratch = Path(sys.argv[2], name + ".part")
+    scratch.write_text(str(pid))
+    scratch.replace(scratch.with_suffix(""))
 if sys.argv[3] == "fork" and os.fork() == 0:
-    Path(sys.argv[2], "fork").write_text(str(os.getpid()))
+    note("fork", os.getpid())
     time.sleep(600)
-Path(sys.argv[2], "keeper").write_text(str(server.keeper_pid))
+note("keeper", server.keeper_pid)
 time.sleep(600)
 """
 

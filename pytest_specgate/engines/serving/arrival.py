@@ -24,6 +24,8 @@ _ROOM = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 
 MOST = 65_536
 #: Nanoseconds that bytes can have lain unread; beyond it the wall clock was set, and nothing can be told.
 _LONGEST = 10_000_000_000
+#: Nanoseconds between two clocks that count as read together, and how often that is tried.
+_TOGETHER, _TRIES = 20_000, 3
 #: Nanoseconds, monotonic.
 Clock = Callable[[], int]
 
@@ -93,8 +95,7 @@ def _socket(family: int, kind: int, protocol: int) -> socket.socket:
 
 
 def _arrival(told: list[tuple[int, int, bytes]]) -> int:
-    wall = time.time_ns()
-    now = time.perf_counter_ns()  # after it: what comes between makes the bytes younger, and they came no later
+    wall, now = _clocks()
     for level, kind, data in told:
         if level == socket.SOL_SOCKET and kind == _OPTION:
             seconds, rest = _TIMESPEC.unpack(data)
@@ -102,3 +103,14 @@ def _arrival(told: list[tuple[int, int, bytes]]) -> int:
             if 0 <= age < _LONGEST:
                 return now - age
     return now
+
+
+def _clocks() -> tuple[int, int]:
+    """The wall clock and the monotonic one. What kept us between them makes bytes younger, so it is tried again."""
+    for _ in range(_TRIES):
+        before = time.perf_counter_ns()
+        wall = time.time_ns()
+        now = time.perf_counter_ns()
+        if now - before < _TOGETHER:
+            break
+    return wall, now

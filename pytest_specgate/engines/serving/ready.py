@@ -38,15 +38,15 @@ def wait_until_ready(server: Server, launch: Launch, probe: Probe) -> None:
 
 
 def _repeat(server: Server, until: float, ask: Callable[[float], None]) -> None:
-    """Ask until it answers; between two questions the server must be alive, and time left."""
-    pause, why = _FIRST_PAUSE, "nothing was asked"
+    """Ask until it answers, once at least; between two questions the server must be alive, and time left."""
+    pause, why = _FIRST_PAUSE, ""
     while True:
         server.check("before it was ready")
         left = until - time.monotonic()
-        if left <= 0:
+        if left <= 0 and why:
             raise server.late(why)
         try:
-            return ask(left)
+            return ask(max(left, _FIRST_PAUSE))
         except NotReady as reason:
             why = str(reason)
         time.sleep(min(pause, max(until - time.monotonic(), 0.0)))
