@@ -36,7 +36,7 @@ CPU = {"device": "cpu", "threads": "1"}
 
 @pytest.fixture
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks follow each other at their interval, whatever a busy machine makes of each: rests are tested by themselves."""
+    """Looks follow each other at their interval, whatever a busy machine makes of each."""
     monkeypatch.setattr(monitor_module, "LARGEST_COST", 100.0)
 
 
