@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from pytest_specgate.errors import EngineError
+from pytest_specgate.records import Arm
 from tests.plugin.conftest import Project, project
+from tests.serving.conftest import Pair as Arms
+from tests.serving.conftest import ask
 from tests.serving.fake_server import FakeServer
 from tests.serving.script import Script
 from tests.serving.test_end_to_end import served
@@ -166,6 +170,52 @@ def test_memory_that_stays_passes(project: Project) -> None:
     verdict = soaked(project, LEAK, {})
 
     assert verdict["outcome"] == "PASS", verdict
+
+
+FAULTS = [
+    ({"error_after": 3}, "broke off with an error: engine died"),
+    ({"drop_after": 3}, "closed the connection in mid-answer"),
+    ({"status": 500}, "refuses the request with status 500"),
+]
+
+
+@pytest.mark.parametrize(("fault", "said"), FAULTS)
+@pytest.mark.parametrize("after", [0, 2], ids=["watched", "soak"])
+def test_a_request_that_fails_while_a_server_is_looked_at_is_an_error(
+    arms: Arms, after: int, fault: dict[str, Any], said: str
+) -> None:
+    engine, _, fast = arms(Script(pattern=(1, 3, 2), k=4))
+    fine, broken = fast.script, replace(fast.script, **fault)
+    fast.script = fine if after else broken
+
+    def break_it() -> None:
+        fast.script = broken if len(fast.requests) >= after else fine
+
+    fast.after_reply = break_it
+    with pytest.raises(EngineError) as raised:
+        engine.watch([[ask()]], Arm.CANDIDATE, 4)
+
+    assert str(raised.value).startswith(f"pair: candidate server {fast.url} {said}")
+
+
+def test_a_request_that_fails_in_a_soak_ends_its_case_alone(project: Project) -> None:
+    prompts = {"file": "prompts/p.jsonl", "limit": 1}
+    scenarios = {name: {"category": "qa", "prompts": prompts, "max_tokens": n} for name, n in (("a", 12), ("b", 13))}
+    with FakeServer(Script()) as plain, FakeServer(Script(pattern=(1, 3, 2), k=4)) as fast:
+        fine = fast.script
+
+        def break_the_soak() -> None:
+            # Of the shorter case: six requests warm up, one is measured, one is looked at, and then it is soaked.
+            shorter = sum(body["max_tokens"] == 12 for body in fast.requests)
+            fast.script = replace(fine, error_after=3) if shorter == 10 else fine
+
+        fast.after_reply = break_the_soak
+        measure = {"rounds": 1, "warmup": 6, "soak": 16}
+        project.suite(WEAR, engines=served(plain.url, fast.url), scenarios=scenarios, measure=measure)
+        result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(passed=1, errors=1)
+    assert f"candidate server {fast.url} broke off with an error: engine died" in " ".join(result.stdout.str().split())
 
 
 @pytest.mark.parametrize(("wears", "outcome"), [(0, "PASS"), (32, "FAIL")])

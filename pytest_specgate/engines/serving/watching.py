@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_specgate.engines.serving import footprint, wear
 from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
@@ -19,7 +19,7 @@ from pytest_specgate.engines.serving.whose import Whose
 from pytest_specgate.records import Arm, MemoryReading, Served, Soak
 
 if TYPE_CHECKING:
-    from pytest_specgate.engines.serving.client import Client, Post
+    from pytest_specgate.engines.serving.client import Client, Exchange, Post
     from pytest_specgate.engines.serving.dialects import Dialect
 
 #: Seconds between two looks.
@@ -69,8 +69,8 @@ class Watch:
         self._gpus: Gpus | Unseen = open_gpus()
         self._glances: list[Glance] = []
 
-    async def during(self, client: Client, work: Awaitable[Any]) -> None:
-        """Wait for the work, looking all the while."""
+    async def during(self, client: Client, work: Awaitable[Sequence[Exchange]]) -> None:
+        """Wait for the answers, looking all the while. Raises Failure for one that is an error, or breaks off."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=PAUSE))[0]:
@@ -78,7 +78,7 @@ class Watch:
                 if not task.done():  # what ended meanwhile holds its cache no more
                     self._glance(pressure)
             self._glance(Pressure())
-            task.result()
+            wear.answers(task.result())
         finally:
             task.cancel()
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pytest_specgate.engines.serving import counters
 from pytest_specgate.engines.serving.accounting import Uncounted, count
+from pytest_specgate.engines.serving.failures import broken_off, cut_short
 from pytest_specgate.engines.serving.sse import events
-from pytest_specgate.engines.serving.stream import BadStream, read
+from pytest_specgate.engines.serving.stream import Answer, BadStream, read
 from pytest_specgate.engines.serving.tally import since
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ Drafts = tuple[int, int]
 async def ask(client: Client, url: str, dialect: Dialect, posts: Sequence[Post]) -> Drafts | None:
     """Send the posts; what was drafted and kept, None where nothing tells. Raises Failure."""
     before = await counters.look(client, url, dialect)
-    exchanges = await client.ask(posts)
-    own = [_of(exchange, dialect) for exchange in exchanges]
+    own = [_of(answer, dialect) for answer in answers(await client.ask(posts))]
     known = [one for one in own if one is not None]
     if len(known) == len(own):
         return sum(drafted for drafted, _ in known), sum(accepted for _, accepted in known)
@@ -34,9 +34,22 @@ async def ask(client: Client, url: str, dialect: Dialect, posts: Sequence[Post])
     return found.drafted, found.accepted
 
 
-def _of(exchange: Exchange, dialect: Dialect) -> Drafts | None:
+def answers(exchanges: Sequence[Exchange]) -> list[Answer]:
+    """What was answered. Raises Failure for an answer that is an error, or breaks off."""
+    found = list[Answer]()
+    for exchange in exchanges:
+        try:
+            answer = read(exchange.submit_ns, events(exchange.reads))
+        except BadStream as error:
+            raise broken_off(error.what, error.code) from None
+        if not answer.whole:
+            raise cut_short(any(delta.real for delta in answer.deltas))
+        found.append(answer)
+    return found
+
+
+def _of(answer: Answer, dialect: Dialect) -> Drafts | None:
     try:
-        answer = read(exchange.submit_ns, events(exchange.reads))
         told = dialect.acceptance(answer, count(answer))
     except (BadStream, Uncounted):
         return None
