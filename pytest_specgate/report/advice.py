@@ -158,7 +158,11 @@ def _with_length(group: Group, wanted: Wanted) -> str:
 
 def _with_memory(group: Group, wanted: Wanted) -> str:
     over = [one for one in group if one.memory is not None and one.memory > 1 + wanted.max_memory_rise]
-    return f"where there is room: at {_at_once(over[0].concurrency)} {memory_said(over[0])}" if over else ""
+    return (
+        f"where there is room: at {over[0].load or _at_once(over[0].concurrency)} {memory_said(over[0])}"
+        if over
+        else ""
+    )
 
 
 def _with_first_token(group: Group, wanted: Wanted) -> str:
@@ -194,7 +198,7 @@ def _limits(group: Group) -> Iterator[str]:
     yield f"measured on {taken.place.slug}, {sizes}; intervals are 95 %, for these prompts"
     for one in group:
         if one.unsteady:
-            yield f"at {one.concurrency} at once {one.unsteady}"
+            yield f"{one.at} {one.unsteady}"
     if all(one.memory is None for one in group):
         yield "memory was not measured"
     if all(one.capacity is None for one in group):
@@ -261,7 +265,7 @@ def on_scenario(name: str, group: Group, wanted: Wanted) -> Advice:
     elif rule.recommendation is Recommendation.CONDITIONS:
         bounds = conditions(group, wanted)
     costs = [
-        TokenCost(name, one.concurrency, price_of(one, "reference_", wanted), price_of(one, "", wanted))
+        TokenCost(name, one.concurrency, price_of(one, "reference_", wanted), price_of(one, "", wanted), one.load)
         for one in group
         if wanted.price is not None and one.standing != UNMEASURED
     ]

@@ -41,12 +41,16 @@ def wanted(spec: AdviceSpec, price: float | None = None) -> Wanted:
 
 @dataclass(frozen=True, slots=True)
 class TokenCost:
-    """The price of a million output tokens at so many requests at once; None where throughput was not measured."""
+    """The price of a million output tokens at so many requests at once; None where throughput was not measured.
+
+    ``load`` says at which rate they came where they came by the clock.
+    """
 
     scenario: str
     concurrency: int
     reference: Interval | None
     candidate: Interval | None
+    load: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pytest_specgate.report.prediction import Suggestion
 from pytest_specgate.units import format_value
 
 PAYS, LOSES, OPEN, UNMEASURED = "pays", "loses", "open", "unmeasured"
+_ARRIVALS = {"poisson": "Poisson", "fixed": "evenly"}
 _SECONDS = 3600.0
 _MOST_QUOTED = 400  # characters of another's sentence
 _MILLION = 1e6
@@ -45,6 +46,19 @@ class Evidence:
     context: int | None = None
     ratios: Mapping[str, float] = field(default_factory=dict)
     suggestion: Suggestion | None = None
+
+    @property
+    def load(self) -> str:
+        """``4 requests/s (Poisson)`` where requests come by the clock; empty in a closed loop."""
+        words = self.view.measurement.workload.get("load", "").split() if self.view.measurement else []
+        if len(words) < 2:
+            return ""
+        return f"{words[0].removesuffix('/s')} requests/s ({_ARRIVALS.get(words[1], words[1])})"
+
+    @property
+    def at(self) -> str:
+        """``at 4 at once``, or at which rate."""
+        return f"at {self.load or f'{self.concurrency} at once'}"
 
 
 def evidence(view: CaseView, wanted: Wanted) -> Evidence:
@@ -117,10 +131,10 @@ def _context(taken: Measurement, samples: Samples, least: float) -> int | None:
 def speed_said(one: Evidence) -> str:
     """``speedup 1.62x [1.58x, 1.66x] at 4 at once, prompts from 1.21x to 1.90x``."""
     if one.speed is None:
-        return f"no speedup was measured at {one.concurrency} at once"
+        return f"no speedup was measured {one.at}"
     prompts = numbers.by_prompt(one.view.samples) if one.view.samples else []
     spread = f", prompts from {prompts[0][1].value:.2f}x to {prompts[-1][1].value:.2f}x" if len(prompts) > 1 else ""
-    return f"speedup {text(one.speed, Unit.RATIO)} at {one.concurrency} at once{spread}"
+    return f"speedup {text(one.speed, Unit.RATIO)} {one.at}{spread}"
 
 
 def acceptance_said(one: Evidence) -> str:

@@ -142,7 +142,7 @@ def advised(found: Sequence[Advice]) -> Iterator[tuple[str, list[str]]]:
             said.append(f"and {len(whole.reasons) - _MOST_REASONS} more scenarios; reports hold all of them")
         for cost in whole.costs[:_MOST_COSTS]:
             arms = f"{money(cost.reference)} without speculation, {money(cost.candidate)} with it"
-            said.append(f"a million tokens of {cost.scenario} at {cost.concurrency} at once: {arms}")
+            said.append(f"a million tokens of {cost.scenario} at {cost.load or f'{cost.concurrency} at once'}: {arms}")
         yield f"{whole.suite} · {whole.engine}: {whole.recommendation.value}{bounds}", said
 
 

@@ -407,3 +407,14 @@ def test_a_size_that_is_none_is_untold(weight: Any) -> None:
 
 def test_slots_nested_without_end_are_none() -> None:
     assert DIALECTS["llamacpp"].pressure({"/slots": "[" * 200_000}).tokens is None
+
+
+@pytest.mark.parametrize(("model", "window"), [("base", 4096), ("tuned", 4096), ("draft", 512), ("unlisted", None)])
+def test_the_window_is_that_of_the_model_that_is_asked(model: str, window: int | None) -> None:
+    listed = [
+        {"id": "draft", "max_model_len": 512},
+        {"id": "base", "max_model_len": 4096},
+        {"id": "tuned", "max_model_len": None, "parent": "base"},
+    ]
+
+    assert DIALECTS["vllm"].window(Probe({"/v1/models": {"data": listed}}), model) == window

@@ -185,7 +185,25 @@ def test_a_server_that_tells_no_occupancy_is_unmeasured(project: Project) -> Non
         result = project.run("--specgate", "suites")
 
     result.assert_outcomes(errors=1)
-    assert "kv_cache_usage was not measured: this server (vLLM) does not tell how full its cache is" in said(result)
+    told = "kv_cache_usage was not measured: the candidate server (vLLM) does not tell how full its cache is — "
+    hint = "start vLLM without --disable-log-stats, and let /metrics through where a proxy stands before it"
+    assert told + hint in said(result)
+
+
+def test_a_software_without_gauges_is_told_to_have_none(project: Project) -> None:
+    with FakeServer() as plain, FakeServer(replace(SPECULATES, gap=0.02)) as fast:
+        engines = served(plain.url, fast.url, dialect="auto")
+        for server in (plain, fast):
+            server.pages = {"/metrics": (404, "", ""), "/version": (404, "", "")}
+            server._owner = "somebody"
+        project.suite(USAGE[0], engines=engines, measure={"rounds": 1})
+        result = project.run("--specgate", "suites")
+
+    result.assert_outcomes(errors=1)
+    told = (
+        "the candidate server (OpenAI protocol) does not tell how full its cache is, for its software has no such gauge"
+    )
+    assert f"kv_cache_usage was not measured: {told} — remove the gate" in said(result)
 
 
 def test_a_soak_follows_the_servers_own_memory(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,6 +271,31 @@ def test_hostile_names_are_inert_in_every_face(report: Report, text: str) -> Non
         assert document.from_json(document.to_json(struck), Path("r.json")) == struck
 
 
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [("4/s poisson seed=1", "4 requests/s (Poisson)"), ("1.5/s fixed seed=0", "1.5 requests/s (evenly)")],
+)
+def test_requests_by_the_clock_are_told_by_their_rate(report: Report, load: str, said: str) -> None:
+    def by_the_clock(one: Measurement) -> Measurement:
+        return replace(one, case=f"{one.case.rpartition('-c')[0]}-r4", workload={**one.workload, "load": load})
+
+    kept = {name: [one for one in ones if one.case.endswith("-c1")] for name, ones in report.measurements.items()}
+    found = advise(
+        replace(
+            report,
+            verdicts=(),
+            measurements={name: tuple(map(by_the_clock, ones)) for name, ones in kept.items()},
+        )
+    )
+
+    told = [line for one in found.advice for line in (*one.conditions, *one.reasons, *one.limits)]
+    assert any(f"at {said}" in line for line in told)
+    assert not any("at once" in line for line in told)
+    assert {cost.load for one in found.advice for cost in one.costs} == {said}
+    assert f"at {said}: " in " ".join(advice_lines(found))
+    assert f"<td>{said}</td>" in html(found)
+
+
 def test_no_price_no_costs(report: Report) -> None:
     without = advise(replace(report, wanted={}))
 

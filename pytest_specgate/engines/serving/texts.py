@@ -62,7 +62,7 @@ class ServedTexts(ABC):
     def bounds(self) -> Bounds:
         """Return what the reference server says of its window; vocabulary and end of text are seldom told."""
         server = self._server(Arm.REFERENCE)
-        window = server.dialect.window(server.probe)
+        window = server.dialect.window(server.probe, server.model)
         return Bounds(vocabulary=0, eos=(), draft_tokens=LIKELY_DRAFT, window=window)
 
     def encode(self, text: str) -> tuple[int, ...]:

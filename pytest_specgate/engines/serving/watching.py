@@ -170,8 +170,11 @@ class Watch:
     def _no_usage(self) -> str:
         if len(self._glances) < 2:
             return "the requests were over before anything could be seen — raise max_tokens, or the concurrency"
-        what = f"this server ({self._watched.dialect.shown}) does not tell how full its cache is"
-        return f"{what} — remove the gate, or have it show /metrics with such a gauge (vLLM, SGLang)"
+        dialect = self._watched.dialect
+        what = f"the {self._watched.arm.value} server ({dialect.shown}) does not tell how full its cache is"
+        if not dialect.fullness:
+            return f"{what}, for its software has no such gauge — remove the gate"
+        return f"{what} — {dialect.fullness}"
 
 
 def _total(glance: Glance) -> int:

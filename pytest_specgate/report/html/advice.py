@@ -68,7 +68,8 @@ def _why(one: Advice) -> Markup:
 
 def _costs(found: Sequence[TokenCost]) -> Markup:
     heads = ("scenario", "requests at once", "reference", "candidate")
-    rows = [(c.scenario, str(c.concurrency), money(c.reference), money(c.candidate)) for c in found[:_MOST_SCENARIOS]]
+    shown = found[:_MOST_SCENARIOS]
+    rows = [(c.scenario, c.load or str(c.concurrency), money(c.reference), money(c.candidate)) for c in shown]
     return table("A million output tokens, in the currency of the price given (95 % intervals)", heads, rows)
 
 

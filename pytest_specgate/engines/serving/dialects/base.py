@@ -115,10 +115,11 @@ class Dialect:
     far as it takes them. ``metrics`` is the page of its counters,
     empty if it has none, and ``tally`` reads it. ``acceptance`` reads one answer; ``checks_model`` is whether it
     refuses names that it does not list; ``hint`` says how the server is made to tell acceptance. ``rooms`` reads its
-    log's lines (none where it is not ours) and its pages, ``pressure`` the pages ``gauges`` at one moment. ``cached``
+    log's lines (none where it is not ours) and its pages, ``pressure`` the pages ``gauges`` at one moment, and
+    ``fullness`` what to do where these do not tell how full its cache is. ``cached``
     are the tokens of one answer's prompt that its prefix cache held. ``weights`` is what tells the weights of the model
     of this name from others. ``prompted`` is how it scores a text, and ``tokens`` where its tokenizer answers; ``eos``
-    is its end-of-text token and ``window`` the most tokens of prompt and answer, as far as it says. ``takes_ids`` is
+    is its end-of-text token and ``window`` the most tokens of prompt and answer of this model, as far as it says. ``takes_ids`` is
     whether a text completion may be asked by token ids, and ``retold`` how a request is asked again for the ids of its
     answer where the stream tells none.
     """
@@ -142,11 +143,12 @@ class Dialect:
     cached: Callable[[Answer], int | None] = _cached
     rooms: Callable[[Sequence[str], Probe], Rooms] = _no_rooms
     gauges: tuple[str, ...] = ()
+    fullness: str = ""
     pressure: Callable[[Mapping[str, str]], Pressure] = _no_pressure
     prompted: PromptScores | None = None
     tokens: Callable[[str], TokenPages] | None = None
     eos: Callable[[Probe], str] = lambda _: ""
-    window: Callable[[Probe], int | None] = lambda _: None
+    window: Callable[[Probe, str], int | None] = lambda _, __: None
     takes_ids: bool = False
     retold: Retold | None = None
 
@@ -166,12 +168,14 @@ def arrived(counted: Counted, position: int) -> int:
     return counted.chunks[-1].t_ns
 
 
-def listed_window(probe: Probe) -> int | None:
-    """``max_model_len`` of the first model that is listed."""
-    data = probe.object("/v1/models").get("data")
-    first = data[0] if isinstance(data, list) and data else {}
-    found = first.get("max_model_len") if isinstance(first, Mapping) else None
-    return found if type(found) is int and found > 0 else None
+def listed_window(probe: Probe, model: str) -> int | None:
+    """``max_model_len`` as it is listed of this model, or of the one that it is an adapter of (``parent``)."""
+    own = probe.entry(model)
+    for entry in (own, probe.entry(str(own.get("parent") or model))):
+        found = entry.get("max_model_len")
+        if type(found) is int and found > 0:
+            return found
+    return None
 
 
 def token_pages(model: str) -> TokenPages:

@@ -223,7 +223,7 @@ def _answered(said: Any) -> tuple[str, list[int]]:
     return text, ids
 
 
-def _window(probe: Probe) -> int | None:
+def _window(probe: Probe, _: str) -> int | None:
     settings = probe.object("/props").get("default_generation_settings")
     found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
     return found if type(found) is int and found > 0 else None
@@ -247,6 +247,7 @@ LLAMACPP = Dialect(
     cached=_cached,
     rooms=_rooms,
     gauges=("/metrics", "/slots"),
+    fullness="start llama-server with --slots, and with -np 1 where specgate does not start it: its pool is then known",
     pressure=_pressure,
     tokens=_pages,
     eos=lambda probe: str(probe.object("/props").get("eos_token", "")),

@@ -193,6 +193,7 @@ SGLANG = Dialect(
     cached=_cached,
     rooms=_rooms,
     gauges=("/metrics",),
+    fullness="start SGLang with --enable-metrics, and let /metrics through where a proxy stands before it",
     pressure=_pressure,
     prompted=PromptScores("/generate", _scoring, _scored),
     window=listed_window,

@@ -211,6 +211,7 @@ VLLM = Dialect(
     weights=_weights,
     rooms=_rooms,
     gauges=("/metrics",),
+    fullness="start vLLM without --disable-log-stats, and let /metrics through where a proxy stands before it",
     pressure=_pressure,
     prompted=PromptScores("/v1/completions", _scoring, _scored),
     tokens=token_pages,
