@@ -292,7 +292,7 @@ def test_requests_by_the_clock_are_told_by_their_rate(report: Report, load: str,
     assert any(f"at {said}" in line for line in told)
     assert not any("at once" in line for line in told)
     assert {cost.load for one in found.advice for cost in one.costs} == {said}
-    assert f"at {said}: " in " ".join(advice_lines(found))
+    assert f"at {said}: " in " ".join(advice_lines(found.advice))
     assert f"<td>{said}</td>" in html(found)
 
 

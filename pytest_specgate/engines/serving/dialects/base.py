@@ -119,9 +119,9 @@ class Dialect:
     ``fullness`` what to do where these do not tell how full its cache is. ``cached``
     are the tokens of one answer's prompt that its prefix cache held. ``weights`` is what tells the weights of the model
     of this name from others. ``prompted`` is how it scores a text, and ``tokens`` where its tokenizer answers; ``eos``
-    is its end-of-text token and ``window`` the most tokens of prompt and answer of this model, as far as it says. ``takes_ids`` is
-    whether a text completion may be asked by token ids, and ``retold`` how a request is asked again for the ids of its
-    answer where the stream tells none.
+    is its end-of-text token and ``window`` the most tokens of this model's prompt and answer, as far as it says.
+    ``takes_ids`` is whether a text completion may be asked by token ids, and ``retold`` how a request is asked again
+    for the ids of its answer where the stream tells none.
     """
 
     name: str
