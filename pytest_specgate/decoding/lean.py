@@ -3,12 +3,13 @@
 A module call, a decorator and an intermediate tensor cost microseconds each, and a small model makes thousands a token:
 on a CPU that was 13 of 48 ms per token for SmolLM2-135M in float32. Here matrices lie as the processor reads them best,
 queries and keys turn together by angles from a table, and heads that share keys are attended to as more queries. A
-class is driven so only after both forwards have agreed on a probe; any other one runs through its own modules.
+class is driven so only after both forwards have agreed on a probe, and in 16 bits, where a probe tells little, after
+:mod:`~pytest_specgate.decoding.proof`; any other one runs through its own modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention
 
+from pytest_specgate.decoding import proof
 from pytest_specgate.decoding.anatomy import Anatomy
 from pytest_specgate.decoding.cache import Apart, Block, SlotCache, Span
 from pytest_specgate.decoding.projections import Head, Packed, Projections, parts, projections
@@ -28,6 +30,8 @@ CLASSES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
 #: bundled target is .016 in bfloat16 and .0015 in float16. A class that lies further apart runs through its modules.
 _AGREEMENT = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 _PROBE = 6
+#: Types in which two right forwards lie so far apart that a wrong one is lost among their roundings.
+ROUGH = (torch.bfloat16, torch.float16)
 
 
 Write = Block | Apart
@@ -132,21 +136,34 @@ class LeanForward:
         return layer.matrices.attended(found.transpose(1, 2).reshape(rows, width, -1), hidden)
 
 
-def lean(model: Any, anatomy: Anatomy) -> LeanForward | None:
-    """Return the lean forward of a model that it fits, None for any other; its projections are laid side by side."""
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A model's lean forward, None where it has none; ``doubt`` is what spoke against that of a class that fits."""
+
+    forward: LeanForward | None = None
+    doubt: str = ""
+
+
+def lean(model: Any, anatomy: Anatomy, drive: Callable[[Any], proof.Driven]) -> Admission:
+    """Return the lean forward of a model that it fits; its projections are laid side by side.
+
+    ``drive`` drives a model by a forward that nobody has asked about yet.
+    """
     if anatomy.name not in CLASSES or any(anatomy.windows) or not _plain(model):
-        return None
+        return Admission()
     with torch.inference_mode():
         own = _own_scores(model)  # before any of its matrices is packed
         if not own.isfinite().all():  # the run says so of the weights; nothing can be compared here
-            return None
+            return Admission()
+        if model.dtype in ROUGH and (doubt := proof.objection(model, drive)):
+            return Admission(doubt=doubt)
         made = LeanForward(model)
         if agree(_probed(made, model), own):
-            return made
+            return Admission(made)
         if not agree(_own_scores(model), own):
             what = f"{anatomy.name}: its matrices give other scores once they are packed for this processor"
             raise Refusal(what, "use kind: transformers, and report this with the processor's name")
-        return None
+        return Admission(doubt="its scores lie further apart from its modules' than rounding moves them")
 
 
 def _plain(model: Any) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pytest_specgate.decoding.anatomy import Anatomy, examine
 from pytest_specgate.decoding.cache import SlotCache, Span
-from pytest_specgate.decoding.lean import CLASSES, lean
+from pytest_specgate.decoding.lean import CLASSES, ROUGH, LeanForward, lean
 from pytest_specgate.decoding.recorded import Recorder, Recordings
 from pytest_specgate.decoding.refusal import Refusal
 
@@ -25,15 +25,22 @@ PREFILL_CHUNK = 1024
 
 
 class Network:
-    """One model of transformers, driven block by block. Raises Refusal for a model that cannot be."""
+    """One model of transformers, driven block by block. Raises Refusal for a model that cannot be.
 
-    def __init__(self, model: Any) -> None:
+    ``forward`` is a lean forward to be used unasked. ``doubt`` says why a model is not driven by one although its class
+    would fit.
+    """
+
+    def __init__(self, model: Any, forward: LeanForward | None = None) -> None:
         self.model = model
         self.anatomy: Anatomy = examine(model)
         self.cache: SlotCache | None = None
         self._device = model.device
         self._lowest = torch.finfo(model.dtype).min
-        self._lean = lean(model, self.anatomy)
+        self._lean, self.doubt = forward, ""
+        if forward is None:
+            admission = lean(model, self.anatomy, lambda other: Network(other, LeanForward(other)))
+            self._lean, self.doubt = admission.forward, admission.doubt
         self._recordings: Recordings | None = None
 
     @property
@@ -49,7 +56,7 @@ class Network:
     @property
     def rounds_apart(self) -> bool:
         """Whether the model's own modules round in another order, in a dtype in which that shows."""
-        return self._lean is not None and self.model.dtype in (torch.bfloat16, torch.float16)
+        return self._lean is not None and self.model.dtype in ROUGH
 
     def record(self, fresh: Callable[[], Recorder]) -> None:
         """From now on record forwards by shape, with recorders that ``fresh`` makes, and replay them.

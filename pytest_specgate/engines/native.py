@@ -72,6 +72,7 @@ class NativeEngine:
             self._decoders[Arm.REFERENCE] = Decoder(network)
             if Arm.CANDIDATE in self._context.arms:
                 self._decoders[Arm.CANDIDATE] = self._candidate(network, placed.dtype)
+            self._warn_of_doubts()
             if self._context.spec.graphs:
                 self._record()
 
@@ -101,6 +102,12 @@ class NativeEngine:
             raise EngineError(self._name, f"graphs are recorded on a GPU, and this is {self._device}", hint)
         for network in self._networks():
             network.record(cuda_recorder)
+
+    def _warn_of_doubts(self) -> None:
+        for network in self._networks():
+            if network.doubt:
+                said = "%s: %s runs through its own modules, which is slower: %s"
+                _log.warning(said, self._name, network.anatomy.name, network.doubt)
 
     def _networks(self) -> Iterator[Network]:
         found = [self._decoders[Arm.REFERENCE].target]

@@ -8,10 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pytest_specgate.decoding.anatomy import examine
 from pytest_specgate.decoding.cache import SlotCache, SlotLayer, Span
-from pytest_specgate.decoding.lean import lean
-from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.network import PREFILL_CHUNK, Network
 from pytest_specgate.decoding.product import product
 from tests.unit.decoding import FAMILIES, VOCABULARY, build
 
@@ -20,31 +18,29 @@ FITS = {"Llama", "Qwen2"}
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_only_classes_that_it_was_made_for_are_driven_so(name: str) -> None:
-    made = build(name)
-    assert (lean(made, examine(made)) is not None) == (name in FITS)
+    assert (Network(build(name)).forward_name == "lean") == (name in FITS)
 
 
 def test_a_mistral_without_a_window_fits() -> None:
-    made = build("Mistral", sliding_window=None)
-    assert lean(made, examine(made)) is not None
+    assert Network(build("Mistral", sliding_window=None)).forward_name == "lean"
 
 
 def test_a_class_of_that_name_that_computes_something_else_does_not() -> None:
     made = build("Llama")
     made.model.norm.register_forward_hook(lambda module, given, output: output * 2)
-    assert lean(made, examine(made)) is None
+    assert Network(made).forward_name == "modules"
 
 
 def test_weights_that_are_no_numbers_are_left_to_the_run_to_tell() -> None:
     made = build("Llama")
     with torch.no_grad():
         made.lm_head.weight[3] = float("nan")
-    assert lean(made, examine(made)) is None
+    assert Network(made).forward_name == "modules"
 
 
 def test_another_activation_or_attention_does_not() -> None:
     for made in (build("Llama", hidden_act="gelu"), build("Llama", attn_implementation="eager")):
-        assert lean(made, examine(made)) is None
+        assert Network(made).forward_name == "modules"
 
 
 @pytest.mark.parametrize("changes", [{}, {"num_key_value_heads": 4}, {"attention_bias": True, "mlp_bias": True}])
@@ -67,7 +63,7 @@ def test_ragged_blocks_are_scored_as_whole_texts_are(changes: dict[str, Any]) ->
 
 def test_the_modules_keep_their_weights_and_nothing_is_kept_twice() -> None:
     plain, made = build("Qwen2"), build("Qwen2")
-    assert lean(made, examine(made)) is not None
+    assert Network(made).forward_name == "lean"
 
     attention = made.model.layers[0].self_attn
     parts = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
@@ -120,3 +116,20 @@ def test_a_layer_of_another_kind_keeps_its_tokens_in_its_own_way(kind: type[Slot
         network.cache = SlotCache(2, 1, 16)
         network.cache.layers = [kind(1, 16) for _ in range(2)]
         assert torch.equal(network.prefill([3, 1, 4], 0), own) == (kind is SlotLayer)
+
+
+def test_a_long_text_is_scored_as_its_modules_score_it() -> None:
+    """Past what one forward of a prompt reads, and past the angles that a shorter text needed."""
+    made = build("Llama", max_position_embeddings=2048).float()
+    network, length = Network(made), PREFILL_CHUNK + 70
+    text = torch.randint(VOCABULARY, (1, length), generator=torch.Generator().manual_seed(3))
+    ids = text[0].tolist()
+    with torch.inference_mode():
+        own = made(input_ids=text, use_cache=False).logits[0]
+        network.reserve(1, 32)
+        network.prefill(ids[:8], 0)
+        for start in (PREFILL_CHUNK - 3, PREFILL_CHUNK + 60):
+            scores = torch.cat([*network.forced(ids[:start], ids[start : start + 7], 3)])
+            torch.testing.assert_close(scores, own[start - 1 : start + 6], rtol=0, atol=2e-3)
+        scores = torch.cat([*network.whole(ids[:5], ids[5:], 10_000)])
+    torch.testing.assert_close(scores, own[4:-1], rtol=0, atol=2e-3)
