@@ -239,6 +239,13 @@ _TABLE = (
         "candidate arm's server: share of the prompts' tokens that its prefix cache held already, in all timed rounds",
     ),
     Metric(
+        "occupancy",
+        Unit.FRACTION,
+        Better.HIGHER,
+        Family.SERVING,
+        "candidate arm: requests that took part in a round ÷ those that there was room for, mean over all timed rounds",
+    ),
+    Metric(
         "gpu_utilization",
         Unit.FRACTION,
         Better.HIGHER,

@@ -42,7 +42,8 @@ class Job:
 class Row:
     """A job in progress: ``tokens`` are its prompt and its output; the target's cache holds all but the last.
 
-    ``totals`` are the meter's when the last token was there.
+    ``submit_ns`` is when it got its slot; ``before`` and ``totals`` are the meter's then, and when the last token was
+    there.
     """
 
     number: int
@@ -51,6 +52,8 @@ class Row:
     rounds: list[Round] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     finish: str = ""
+    submit_ns: int = 0
+    before: Totals | None = None
     totals: Totals | None = None
     logs: list[float] = field(default_factory=list)
 
@@ -83,9 +86,9 @@ class Row:
 class Generation:
     """What a job became. The first token comes from the prompt's own forward, the others from ``rounds``.
 
-    ``finish`` is ``eos``, ``stop``, ``length`` or ``cancelled``; ``submit_ns`` is when the run began, for all jobs
-    alike. ``spent`` is what the loop did from then to the last token; ``logprobs`` has one entry a token where the job
-    asks.
+    ``finish`` is ``eos``, ``stop``, ``length`` or ``cancelled``. ``submit_ns`` is when it got its slot: as the run
+    began, or when another job had left. ``spent`` is what the loop did from then to the last token; ``logprobs`` has
+    one entry a token where the job asks.
     """
 
     tokens: tuple[int, ...]

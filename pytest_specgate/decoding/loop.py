@@ -16,7 +16,7 @@ from pytest_specgate.decoding.choice import Chooser
 from pytest_specgate.decoding.drafters.base import Draft, Drafter, NoDraft, nothing
 from pytest_specgate.decoding.job import Generation, Job, Row
 from pytest_specgate.decoding.length import Constant, Length
-from pytest_specgate.decoding.meter import Meter, Totals
+from pytest_specgate.decoding.meter import Meter
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import NotFinite, Refusal
 from pytest_specgate.decoding.scheduler import Scheduler
@@ -53,7 +53,7 @@ class Decoder:
         self._verifier: Verifier = verifier or ExactVerifier()
 
     def run(self, jobs: Sequence[Job], slots: int) -> list[Generation]:
-        """Return what became of the jobs, in their order; at most ``slots`` run at once.
+        """Return what became of the jobs, in their order; at most ``slots`` run at once, and the next waits for one.
 
         Raises Refusal, and NotFinite where the target's scores are no finite numbers.
         """
@@ -61,16 +61,15 @@ class Decoder:
         with torch.inference_mode():
             self._reserve(jobs, min(slots, len(jobs)))
             scheduler = Scheduler(jobs, slots)
-            before, submit = self.meter.totals(), self.meter.begin(min(slots, len(jobs)))
+            self.meter.begin(min(slots, len(jobs)))
             while scheduler.busy:
-                while row := scheduler.admit():
-                    self._enter(row, len(scheduler.rows) - 1)
-                self._retire(scheduler)
+                if scheduler.room:
+                    self._admit(scheduler)
                 if scheduler.rows:
                     self._round(scheduler.rows)
                     self._retire(scheduler)
         done = sorted(scheduler.done, key=lambda row: row.number)
-        return [_generation(row, submit, before) for row in done]
+        return [_generation(row) for row in done]
 
     def forget(self) -> None:
         """Give all caches back; the next run allocates anew. For after a failure, out of memory above all."""
@@ -97,6 +96,14 @@ class Decoder:
         capacity = -(-longest // STEP) * STEP
         self.target.reserve(slots, capacity)
         self.drafter.reserve(slots, capacity)
+
+    def _admit(self, scheduler: Scheduler) -> None:
+        """Fill the free slots. Who gets one has come when it fell free, whoever's prompt is read before."""
+        now, totals = self.meter.last, self.meter.totals()
+        while row := scheduler.admit():
+            row.submit_ns, row.before = now, totals
+            self._enter(row, len(scheduler.rows) - 1)
+        self._retire(scheduler)
 
     def _enter(self, row: Row, slot: int) -> None:
         scores = self.target.prefill(row.job.prompt, slot)
@@ -163,8 +170,8 @@ def _refuse_bad(row: Row, finite: Sequence[int]) -> None:
         raise NotFinite(row.number, len(row.output) - len(finite) + list(finite).index(0) + 1)
 
 
-def _generation(row: Row, submit_ns: int, before: Totals) -> Generation:
-    assert row.totals is not None  # noqa: S101 - a row is done when it has finished
-    rounds, spent = tuple(row.rounds), row.totals.since(before)
+def _generation(row: Row) -> Generation:
+    assert row.before is not None and row.totals is not None  # noqa: S101, PT018 - a row is done when it has finished
+    rounds, spent = tuple(row.rounds), row.totals.since(row.before)
     logs = tuple(row.logs) if row.job.logprobs else None
-    return Generation(tuple(row.output), row.finish, submit_ns, tuple(row.chunks), rounds, spent, logs)
+    return Generation(tuple(row.output), row.finish, row.submit_ns, tuple(row.chunks), rounds, spent, logs)

@@ -34,8 +34,9 @@ class Meter:
     """Counters over runs.
 
     ``drafted_at[i]`` and ``accepted_at[i]`` count by position in the draft; ``rows`` is summed over rounds, and so is
-    ``slots``, those that there was room for. ``shared`` rounds had several rows, ``ragged`` ones rows that accepted
-    different numbers. What a text cost is the difference of two totals, so a round pays for nothing but its laps.
+    ``slots``, those that there was room for. ``last`` is when the last lap ended. ``shared`` rounds had several rows,
+    ``ragged`` ones rows that accepted different numbers. What a text cost is the difference of two totals, so a round
+    pays for nothing but its laps.
     """
 
     rounds: int = 0
@@ -47,13 +48,13 @@ class Meter:
     accepted_at: list[int] = field(default_factory=list)
     ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PHASES, 0))
     room: int = 0
-    _last: int = 0
+    last: int = 0
 
     def begin(self, room: int = 0) -> int:
         """Start the clock of a run with room for so many rows; return the time."""
         self.room = room
-        self._last = time.perf_counter_ns()
-        return self._last
+        self.last = time.perf_counter_ns()
+        return self.last
 
     def totals(self) -> Totals:
         """The counters of rounds and of time as they stand."""
@@ -62,8 +63,8 @@ class Meter:
     def lap(self, phase: str) -> int:
         """Charge the time since the last lap to a phase; return the time."""
         now = time.perf_counter_ns()
-        self.ns[phase] += now - self._last
-        self._last = now
+        self.ns[phase] += now - self.last
+        self.last = now
         return now
 
     def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:

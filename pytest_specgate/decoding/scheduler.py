@@ -24,13 +24,18 @@ class Scheduler:
         self.done: list[Row] = []
 
     @property
+    def room(self) -> bool:
+        """Whether a job waits and a slot is free for it."""
+        return bool(self._waiting) and len(self.rows) < self._slots
+
+    @property
     def busy(self) -> bool:
         """Whether anything runs or waits."""
         return bool(self.rows or self._waiting)
 
     def admit(self) -> Row | None:
         """Give the next waiting job the next slot; None where there is no job or no slot."""
-        if not self._waiting or len(self.rows) == self._slots:
+        if not self.room:
             return None
         row = self._waiting.popleft()
         self.rows.append(row)

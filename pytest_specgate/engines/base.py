@@ -78,6 +78,18 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Queues(Protocol):
+    """What an engine with :attr:`Capability.QUEUE` can do besides: have requests wait for the place of others."""
+
+    def serve(self, requests: Sequence[Request], arm: Arm, slots: int) -> list[Trace]:
+        """Run all requests, ``slots`` at once: one trace each, in order, as :meth:`Engine.generate` returns them.
+
+        They enter in order, the next one as soon as one that runs has ended; it is submitted then, so that waiting is
+        no part of its times. Raises EngineError, OutOfMemory; after either the engine can still be used.
+        """
+
+
+@runtime_checkable
 class Alternating(Protocol):
     """What an engine has besides whose arms may be too large to be up together."""
 

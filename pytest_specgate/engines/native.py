@@ -38,7 +38,7 @@ class NativeEngine:
         {
             *(Capability.ROUNDS, Capability.BATCH, Capability.SEEDS),
             *(Capability.STREAMING, Capability.LOGITS, Capability.TOKENS),
-            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL),
+            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL, Capability.QUEUE),
         }
     )
 
@@ -135,6 +135,10 @@ class NativeEngine:
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return one trace per request and answer, all run side by side. Raises EngineError, OutOfMemory."""
+        return self.serve(requests, arm, sum(request.n for request in requests))
+
+    def serve(self, requests: Sequence[Request], arm: Arm, slots: int) -> list[Trace]:
+        """Return one trace per request and answer, ``slots`` of which run at once. Raises EngineError, OutOfMemory."""
         from pytest_specgate.decoding.refusal import NotFinite
         from pytest_specgate.engines.hf import facts
         from pytest_specgate.engines.hf.failures import translated
@@ -150,7 +154,7 @@ class NativeEngine:
         jobs = [job for _, job in asked]
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
-                made = decoder.run(jobs, len(jobs))
+                made = decoder.run(jobs, slots)
             except NotFinite as bad:
                 decoder.forget()
                 raise EngineError(self._name, f"{asked[bad.job][0].prompt}: {bad.what}", bad.hint) from bad

@@ -9,7 +9,7 @@ left alone. A plant that this engine cannot carry is an EngineError, never a bui
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from pytest_specgate.engines.base import (
     Foresees,
     ForwardTimer,
     Occupies,
+    Queues,
     Scorer,
     Timed,
     Tokenized,
@@ -35,6 +36,8 @@ from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Plac
 from pytest_specgate.suite.model import EngineSpec
 
 KIND = "pytest_specgate.engines.planted:Planted"
+#: How the wrapped engine runs requests.
+_Run = Callable[[Sequence[Request], Arm], list[Trace]]
 
 
 def planted(spec: EngineSpec, plant: Plant, seed: int) -> EngineSpec:
@@ -89,16 +92,26 @@ class Planted:
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return the wrapped engine's traces; of the candidate arm with the loss."""
+        return self._worse(requests, arm, self._inner.generate)
+
+    def serve(self, requests: Sequence[Request], arm: Arm, slots: int) -> list[Trace]:
+        """Return the wrapped engine's traces, with the loss alike; asked for only where that engine has a queue."""
+        inner = self._inner
+        if not isinstance(inner, Queues):
+            raise EngineError(self._name, "the wrapped engine has no queue", "use an engine that has one")
+        return self._worse(requests, arm, lambda asked, of: inner.serve(asked, of, slots))
+
+    def _worse(self, requests: Sequence[Request], arm: Arm, run: _Run) -> list[Trace]:
         if arm is not Arm.CANDIDATE or self._plant.kind == "memory":
-            return self._inner.generate(requests, arm)
+            return run(requests, arm)
         if self._plant.kind == "sampler":
-            return self._inner.generate([hotter(request, self._plant.size) for request in requests], arm)
+            return run([hotter(request, self._plant.size) for request in requests], arm)
         if self._plant.kind == "delay":
-            return self._delayed(requests)
+            return self._delayed(requests, run)
         if self._plant.kind == "leak":
             self._leak(len(requests))
-            return self._inner.generate(requests, arm)
-        return [self._losses.lowered(trace) for trace in self._inner.generate(requests, arm)]
+            return run(requests, arm)
+        return [self._losses.lowered(trace) for trace in run(requests, arm)]
 
     def _leak(self, requests: int) -> None:
         kept = int(self._plant.size) * requests
@@ -106,14 +119,15 @@ class Planted:
         if (device := self._inner.subject().get("device", "")).startswith("cuda"):
             self._ballast.append(gpu_memory(kept, device))
 
-    def _delayed(self, requests: Sequence[Request]) -> list[Trace]:
+    def _delayed(self, requests: Sequence[Request], run: _Run) -> list[Trace]:
         """Spend the time before it stands in a trace: no time stamp lies in the future."""
         begin = time.perf_counter()
-        traces = self._inner.generate(requests, Arm.CANDIDATE)
+        traces = run(requests, Arm.CANDIDATE)
         # Every trace lies within this call, so its share of the call covers its share of each trace. An engine on a
         # simulated clock takes next to no time here, and is delayed on its own clock alone.
         time.sleep(self._plant.size * (time.perf_counter() - begin))
-        return [stretched(trace, 1 + self._plant.size) for trace in traces]
+        first = min((trace.submit_ns for trace in traces), default=0)
+        return [stretched(trace, 1 + self._plant.size, first) for trace in traces]
 
     def score(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None

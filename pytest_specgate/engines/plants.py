@@ -53,15 +53,15 @@ def parse_plant(text: str) -> Plant:
 # --- what each plant does ---------------------------------------------------------------------------------------
 
 
-def stretched(trace: Trace, factor: float) -> Trace:
-    """The trace with every time but its submission ``factor`` times as far from that submission."""
+def stretched(trace: Trace, factor: float, begin_ns: int) -> Trace:
+    """The trace with every time ``factor`` times as far from when the first request of its run was submitted."""
 
     def later(t_ns: int) -> int:
-        return trace.submit_ns + round((t_ns - trace.submit_ns) * factor)
+        return begin_ns + round((t_ns - begin_ns) * factor)
 
     chunks = tuple(Chunk(later(chunk.t_ns), chunk.tokens) for chunk in trace.chunks)
     rounds = None if trace.rounds is None else tuple(replace(r, t_ns=later(r.t_ns)) for r in trace.rounds)
-    return replace(trace, chunks=chunks, rounds=rounds)
+    return replace(trace, submit_ns=later(trace.submit_ns), chunks=chunks, rounds=rounds)
 
 
 class Losses:

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from pytest_specgate.gates.parts import standing_clock, units
 from pytest_specgate.records import Interval, Samples
 from pytest_specgate.stats.limits import CannotTell, Limits
+from pytest_specgate.stats.paired import within_prompts
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
 
 _FAR = 50.0
@@ -21,7 +22,8 @@ Both = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 class Shift:
     """Log values now, each less its prompt's stored median; ``level`` is the mean of those medians.
 
-    ``before`` are the stored values, less the same medians.
+    ``before`` are the stored values, less the same medians. ``means``: each value is the mean of several requests that
+    ran together.
     """
 
     values: tuple[float, ...]
@@ -29,12 +31,19 @@ class Shift:
     level: float
     rounds: int
     stored_rounds: int
+    means: bool = False
 
     def limits(self, alpha: float) -> Limits | CannotTell:
-        """Hodges–Lehmann limits of the shift, widened for the noise of the stored medians."""
+        """Hodges–Lehmann limits of the shift, widened for the noise of the stored medians.
+
+        Ranks of few values cannot reach a small error whatever the values are. Means of requests that ran together are
+        few, and near to normal: of them Student's t tells then. Their number and the error alone decide which.
+        """
         if trouble := standing_clock({"": self.values}):
             return trouble
         limits = hodges_lehmann(self.values, alpha, alpha)
+        if isinstance(limits, CannotTell) and self.means and len(self.values) > 1:
+            limits = within_prompts([self.values], alpha, alpha)
         if isinstance(limits, CannotTell):
             return limits
         return limits.widened(stored_median_factor(self.rounds, self.stored_rounds))
@@ -51,6 +60,7 @@ def shift_from_stored(both: Both, samples: Samples) -> Shift:
         level=fmean(medians.values()),
         rounds=observed.rounds,
         stored_rounds=min(len(old) for _, old in both.values()),
+        means=max(observed.weights, default=1.0) > 1,
     )
 
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pytest_specgate.engines.base import Alternating, Engine
 from pytest_specgate.measure.asking import ask
 from pytest_specgate.measure.dialogue import Dialogue
-from pytest_specgate.measure.schedule import arms_in, blocks, order
+from pytest_specgate.measure.schedule import arms_in, order, slots, turns
 from pytest_specgate.records import Arm, Pair, Trace
 from pytest_specgate.suite.prompts import Conversation
 
-Asked = tuple[Conversation, Trace]
+#: (who talks, the answer, the number of its run where requests waited).
+Asked = tuple[Conversation, Trace, int | None]
 
 
 def started_by(engine: Engine) -> Alternating | None:
@@ -35,20 +36,18 @@ def apart_round(engine: Engine, dialogue: Dialogue, number: int, begin: Callable
         found[arm] = _all_prompts(engine, dialogue, arm, number)
     pairs = zip(found[Arm.REFERENCE], found[Arm.CANDIDATE])
     return [
-        Pair(reference.prompt, conversation.id, number, in_order, reference, candidate)
-        for (conversation, reference), (_, candidate) in pairs
+        Pair(reference.prompt, conversation.id, number, in_order, reference, candidate, run)
+        for (conversation, reference, run), (_, candidate, _) in pairs
     ]
 
 
 def _all_prompts(engine: Engine, dialogue: Dialogue, arm: Arm, number: int) -> list[Asked]:
     found: list[Asked] = []
-    for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
-        for turn in range(max(len(conversation.turns) for conversation in block)):
-            talking = [conversation for conversation in block if turn < len(conversation.turns)]
-            requests = dialogue.requests(talking, turn, number)
-            traces = ask(engine, dialogue.case.engine, requests, arm)
-            if arm is Arm.REFERENCE:
-                for trace in traces:
-                    dialogue.remember(trace)
-            found += zip(talking, traces)
+    waiting = slots(dialogue.case, engine.capabilities)
+    for run, (turn, talking) in enumerate(turns(dialogue.case, engine.capabilities)):
+        traces = ask(engine, dialogue.case.engine, dialogue.requests(talking, turn, number), arm, waiting)
+        if arm is Arm.REFERENCE:
+            for trace in traces:
+                dialogue.remember(trace)
+        found += [(who, trace, run if waiting else None) for who, trace in zip(talking, traces)]
     return found

@@ -20,8 +20,8 @@ from pytest_specgate.measure.dialogue import Dialogue
 from pytest_specgate.measure.environment import FRESH_STARTS, examine, notes
 from pytest_specgate.measure.monitor import Monitor
 from pytest_specgate.measure.readings import Observed, gpu_use
-from pytest_specgate.measure.schedule import arms_in, blocks, order
-from pytest_specgate.records import Arm, Bias, Capability, Finding, GpuUse, Measurement, Pair, Request, Sampling, Trace
+from pytest_specgate.measure.schedule import arms_in, blocks, order, slots, turns
+from pytest_specgate.records import Arm, Bias, Capability, Finding, GpuUse, Measurement, Pair, Sampling, Trace
 from pytest_specgate.samples.output import accounting_notes
 from pytest_specgate.stats.looks import LEAST_FRESH_STARTS, Looks
 from pytest_specgate.suite.cases import Case
@@ -106,7 +106,8 @@ def unmeasured(engine: Engine, case: Case) -> Measurement:
 
 def workload(engine: Engine, case: Case) -> dict[str, str]:
     """What keys the baseline entry: what is asked, and the content of target and tokenizer."""
-    return {**engine.workload(), **asked(case)}
+    waits = {"batching": "continuous"} if slots(case, engine.capabilities) else {}
+    return {**engine.workload(), **asked(case), **waits}
 
 
 def asked(case: Case) -> dict[str, str]:
@@ -235,7 +236,7 @@ def _next_is_too_long(plan: Plan, elapsed: float, done: int) -> bool:
 
 
 def _one_round(engine: Engine, dialogue: Dialogue, plan: Plan, meter: _Meter) -> list[Pair]:
-    """Every turn of every conversation once by both arms, ``concurrency`` conversations at a time."""
+    """Every turn of every conversation once by both arms, ``concurrency`` of them at a time."""
     if (starter := started_by(engine)) is None:
         return _side_by_side(engine, dialogue, meter)
 
@@ -248,30 +249,23 @@ def _one_round(engine: Engine, dialogue: Dialogue, plan: Plan, meter: _Meter) ->
 
 
 def _side_by_side(engine: Engine, dialogue: Dialogue, meter: _Meter) -> list[Pair]:
-    number = meter.round
-    pairs: list[Pair] = []
-    block_number = 0
-    for block in blocks(dialogue.case.scenario.conversations, dialogue.case.concurrency):
-        for turn in range(max(len(conversation.turns) for conversation in block)):
-            talking = [conversation for conversation in block if turn < len(conversation.turns)]
-            requests = dialogue.requests(talking, turn, number)
-            in_order = order(block_number, number)
-            traces = _both_arms(engine, dialogue.case.engine, requests, in_order)
-            for conversation, reference, candidate in zip(talking, traces[Arm.REFERENCE], traces[Arm.CANDIDATE]):
-                dialogue.remember(reference)
-                pairs.append(Pair(reference.prompt, conversation.id, number, in_order, reference, candidate))
-            block_number += 1
-            meter.tick(traces)
+    case, number, pairs = dialogue.case, meter.round, list[Pair]()
+    waiting = slots(case, engine.capabilities)
+    for run, (turn, talking) in enumerate(turns(case, engine.capabilities)):
+        requests = dialogue.requests(talking, turn, number)
+        in_order = order(run, number)
+        traces = {arm: ask(engine, case.engine, requests, arm, waiting) for arm in arms_in(in_order)}
+        place = run if waiting else None
+        for conversation, reference, candidate in zip(talking, traces[Arm.REFERENCE], traces[Arm.CANDIDATE]):
+            dialogue.remember(reference)
+            pairs.append(Pair(reference.prompt, conversation.id, number, in_order, reference, candidate, place))
+        meter.tick(traces)
     return pairs
-
-
-def _both_arms(engine: Engine, name: str, requests: Sequence[Request], in_order: str) -> dict[Arm, list[Trace]]:
-    return {arm: ask(engine, name, requests, arm) for arm in arms_in(in_order)}
 
 
 @dataclass(slots=True)
 class _Meter:
-    """Turns finished blocks into progress lines: case, round, tokens per second of each arm, time left at most.
+    """Turns finished runs into progress lines: case, round, tokens per second of each arm, time left at most.
 
     ``standing`` says which gates were undecided at the last look, and how far from a decision.
     """
@@ -297,5 +291,5 @@ class _Meter:
 
 
 def _tokens_per_second(traces: Sequence[Trace]) -> float:
-    seconds = max(trace.seconds for trace in traces)
+    seconds = (max(trace.chunks[-1].t_ns for trace in traces) - min(trace.submit_ns for trace in traces)) / 1e9
     return sum(trace.output_tokens for trace in traces) / seconds if seconds > 0 else 0.0

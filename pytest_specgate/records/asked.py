@@ -26,6 +26,7 @@ class Capability(str, Enum):
     CHOICES = "choices"
     LOGPROBS = "logprobs"
     CANCEL = "cancel"
+    QUEUE = "queue"
 
 
 @dataclass(frozen=True, slots=True)

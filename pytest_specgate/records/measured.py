@@ -14,7 +14,11 @@ from pytest_specgate.records.traced import Trace
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Both arms on one prompt in one round; ``order`` is ``AB`` when the reference arm ran first, else ``BA``."""
+    """Both arms on one prompt in one round; ``order`` is ``AB`` when the reference arm ran first, else ``BA``.
+
+    ``run`` is the number, within its round, of the run whose requests waited for each other's place; None where none
+    waited.
+    """
 
     prompt: str
     cluster: str
@@ -22,6 +26,7 @@ class Pair:
     order: str
     reference: Trace
     candidate: Trace
+    run: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

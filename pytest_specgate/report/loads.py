@@ -14,18 +14,24 @@ from itertools import pairwise
 from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Arm, MemoryReading
 from pytest_specgate.report import numbers
-from pytest_specgate.report.numbers import Estimate, text
+from pytest_specgate.report.numbers import UNMEASURED, Estimate, text
 from pytest_specgate.report.outline import CaseView
+from pytest_specgate.samples.occupancy import OCCUPANCY
+from pytest_specgate.units import format_value
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Tokens per second of both arms with so many requests at once, and candidate ÷ reference; None: not measured."""
+    """Tokens per second of both arms with so many requests at once, and candidate ÷ reference; None: not measured.
+
+    ``filled`` is how full the rounds of both arms were, where a loop tells.
+    """
 
     concurrency: int
     reference: Estimate | None
     candidate: Estimate | None
     ratio: Estimate | None
+    filled: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,9 @@ def by_concurrency(views: Sequence[CaseView]) -> tuple[Load, ...]:
             continue
         reference, candidate = (numbers.median(view.samples, f"{prefix}throughput") for prefix in ("reference_", ""))
         ratio = numbers.change(view.samples, "throughput")
-        found.append(Load(view.series[1], reference, candidate, ratio))
+        scalars = view.samples.scalars
+        filled = scalars.get(f"reference_{OCCUPANCY}"), scalars.get(OCCUPANCY)
+        found.append(Load(view.series[1], reference, candidate, ratio, filled))
     measured = sorted(found, key=lambda load: load.concurrency)
     return tuple(measured) if len(measured) > 1 else ()
 
@@ -122,7 +130,9 @@ def room_told(room: Room) -> str:
 def cells(one: Load) -> tuple[str, ...]:
     """The cells of one concurrency."""
     rates = (text(rate, Unit.RATE) for rate in (one.reference, one.candidate))
-    return (str(one.concurrency), *rates, text(one.ratio, Unit.RATIO))
+    filled = " / ".join(UNMEASURED if share is None else format_value(share, Unit.FRACTION) for share in one.filled)
+    told = filled if set(one.filled) != {None} else UNMEASURED
+    return (str(one.concurrency), *rates, text(one.ratio, Unit.RATIO), told)
 
 
 def _plain(rate: float | None) -> Estimate | None:

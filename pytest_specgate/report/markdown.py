@@ -125,9 +125,9 @@ def _along(views: Sequence[CaseView]) -> Iterator[_Section]:
     if lines:
         head = "| case | tokens so far | acceptance | ITL, reference | ITL, candidate | cache, reference | candidate |"
         yield _Section("By context", (head, "|---|---|---|---|---|---|---|"), lines, "contexts")
-    head = "| case or scenario | requests at once | reference | candidate | candidate ÷ reference |"
+    head = "| case or scenario | requests at once | reference | candidate | candidate ÷ reference | occupancy |"
     if found := tuple(_loads(views)):
-        yield _Section("Throughput by requests at once", (head, "|---|---|---|---|---|"), found, "concurrencies")
+        yield _Section("Throughput by requests at once", (head, "|---|---|---|---|---|---|"), found, "concurrencies")
 
 
 def _long(taken: Measurement) -> Iterator[tuple[str, ...]]:
@@ -153,7 +153,7 @@ def _load_rows(name: str, found: Sequence[Load], more: str = "") -> Iterator[str
     for one in found:
         yield f"| {name} | {' | '.join(map(said, loads.cells(one)))} |"
     for note in filter(None, (loads.told(found), more)):
-        yield f"| {name} | {said(note)} | | | |"
+        yield f"| {name} | {said(note)} | | | | |"
 
 
 def _case_of(view: CaseView) -> str:

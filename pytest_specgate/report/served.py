@@ -1,4 +1,7 @@
-"""What servers told of themselves, for every form alike: their memory, how full it was, what of prompts was cached."""
+"""What engines told of themselves, for every form alike: servers' memory, how full it was, what of prompts was cached.
+
+And how full the rounds were, where a loop tells.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_specgate.metrics import Unit
 from pytest_specgate.records import Arm, MemoryReading, Samples, Served
 from pytest_specgate.samples.latency import PREFIXES
+from pytest_specgate.samples.occupancy import OCCUPANCY
 from pytest_specgate.samples.serving import HIT_RATE, PREEMPTIONS
 
 if TYPE_CHECKING:
@@ -25,13 +29,14 @@ _TOLD: Sequence[tuple[str, Unit, Callable[[Served], float | None]]] = (
 _COUNTED = (
     ("prompt tokens cached already", Unit.FRACTION, HIT_RATE),
     ("requests put back", Unit.REQUESTS, PREEMPTIONS),
+    ("rounds filled (occupancy)", Unit.FRACTION, OCCUPANCY),
 )
 
 
 def quantities(
     samples: Samples, memory: Mapping[Arm, MemoryReading]
 ) -> Iterator[tuple[str, Unit, tuple[float | None, float | None]]]:
-    """(label, unit, (reference, candidate)) of what either server told; nothing where no server ran."""
+    """(label, unit, (reference, candidate)) of what either arm's server or loop told; nothing where none did."""
     served = [reading.served if (reading := memory.get(arm)) else None for arm in Arm]
     for label, unit, of in _TOLD:
         found = [None if told is None else of(told) for told in served]

@@ -17,7 +17,7 @@ from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.metrics import METRICS
 from pytest_specgate.records import Arm, Measurement, Pair, PromptSamples, Samples, Trace
-from pytest_specgate.samples import acceptance, device, growth, latency, memory, output, serving, speed
+from pytest_specgate.samples import acceptance, device, growth, latency, memory, occupancy, output, serving, speed
 from pytest_specgate.samples.blocks import block_numbers
 from pytest_specgate.samples.choices import choices
 from pytest_specgate.samples.draws import draws
@@ -41,7 +41,8 @@ def reduce(measurement: Measurement, metrics: Iterable[str] = METRICS) -> Sample
     )
     grown, used = growth.steps(measurement.memory), device.series(measurement)
     means = {name: fmean(values) for name, values in {**grown, **used}.items()}
-    scalars = {**memory.scalars(measurement.memory), **serving.scalars(measurement.pairs), **means}
+    counted = {**serving.scalars(measurement.pairs), **occupancy.scalars(measurement.pairs)}
+    scalars = {**memory.scalars(measurement.memory), **counted, **means}
     unscored = {**unscored, **memory.unscored(measurement.memory)}
     told = choices(measurement), draws(measurement)
     made = measurement.sweep, measurement.graded

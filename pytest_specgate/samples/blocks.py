@@ -1,7 +1,9 @@
 """Which requests ran at the same time: the unit of timing noise where several run at once.
 
-Requests of one block share every stall of the machine, so they are one observation and not several. Blocks are found
-from the traces themselves: requests of one round whose times overlap. With one request at a time each is its own block.
+Requests of one block share every stall of the machine, so they are one observation and not several. Requests that
+waited for each other's place are a block as a whole: a stall of one delays the next, and what the machine did between
+the arms' two runs is in all of them. Other blocks are found from the traces themselves: requests of one round whose
+times overlap. With one request at a time each is its own block.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ def blocks(pairs: Sequence[Pair], arm: Arm) -> list[tuple[Pair, ...]]:
     found: list[tuple[Pair, ...]] = []
     for number in sorted({pair.round for pair in pairs}):
         in_round = [pair for pair in pairs if pair.round == number]
-        found += _overlapping(sorted(in_round, key=lambda pair: trace_of(pair, arm).submit_ns), arm)
+        runs = sorted({pair.run for pair in in_round if pair.run is not None})
+        found += [tuple(pair for pair in in_round if pair.run == run) for run in runs]
+        told_by_time = [pair for pair in in_round if pair.run is None]
+        found += _overlapping(sorted(told_by_time, key=lambda pair: trace_of(pair, arm).submit_ns), arm)
     return found
 
 

@@ -65,11 +65,11 @@ class SimulatedMeter(Meter):
 
     def begin(self, room: int = 0) -> int:
         super().begin(room)
-        self._last = self._clock.now_ns
-        return self._last
+        self.last = self._clock.now_ns
+        return self.last
 
     def lap(self, phase: str) -> int:
         now = self._clock.now_ns
-        self.ns[phase] += now - self._last
-        self._last = now
+        self.ns[phase] += now - self.last
+        self.last = now
         return now

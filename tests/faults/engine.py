@@ -79,9 +79,9 @@ class Zoo(NativeEngine):
     def _network(self, parts: Parts, make: Any, model: Any, draft: bool = False) -> Network:
         return charged(make(model), self._clock, parts.cost.draft if draft else parts.cost.target)
 
-    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+    def serve(self, requests: Sequence[Request], arm: Arm, slots: int) -> list[Trace]:
         self.requests += len(requests)
-        traces = super().generate(requests, arm)
+        traces = super().serve(requests, arm, slots)
         self.tokens += sum(trace.output_tokens for trace in traces)
         if quoted := getattr(self._decoders[arm]._verifier, "quoted", None):
             traces = [replace(t, logprobs=tuple(quoted[n][: t.output_tokens])) for n, t in enumerate(traces)]

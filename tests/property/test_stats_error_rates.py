@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pytest_specgate.gates.shift import Shift
 from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.stats.paired import over_prompts, within_prompts
 from pytest_specgate.stats.rates import paired_rate_change, paired_slope_change, pooled_rate, pooled_slope, slope_part
@@ -66,6 +67,37 @@ def test_a_real_loss_is_found(loss: float, noise: float, power: float) -> None:
     failed = [change(random, loss, noise, 0.001).high < bound for _ in range(100)]
 
     assert sum(failed) / 100 >= power
+
+
+def run_means(random: np.random.Generator, loss: float, alpha: float) -> Limits:
+    """A change judged on eight runs: prompts that ran together share what the machine did to their run."""
+    rounds, prompts = 8, 14
+    levels = random.normal(0.4, 0.12, (prompts, 1))
+
+    def measured(count: int) -> Array:
+        own: Array = levels + random.normal(0, 0.03, (prompts, count)) + random.normal(0, 0.02, (1, count))
+        return own
+
+    now, stored = measured(rounds) + math.log1p(-loss), measured(STORED)
+    means = (now - np.median(stored, axis=1, keepdims=True)).mean(axis=0)
+    return limits(Shift(tuple(means.tolist()), (), 0.4, rounds, STORED, means=True).limits(alpha))
+
+
+@pytest.mark.parametrize("alpha", [0.003, 0.05], ids=["too few for ranks", "enough"])
+def test_means_of_runs_are_decided_as_rarely_as_allowed_and_a_real_loss_is_found(alpha: float) -> None:
+    random, runs, bound = np.random.default_rng(14), 1000, math.log1p(-0.05)
+    found = [run_means(random, 0.05, alpha) for _ in range(runs)]
+
+    slack = 3 * math.sqrt(alpha / runs)
+    assert sum(f.high < bound for f in found) / runs <= alpha + slack
+    assert sum(f.low > bound for f in found) / runs <= alpha + slack
+    assert sum(run_means(random, 0.15, alpha).high < bound for _ in range(100)) >= 95
+
+
+def test_ranks_of_few_single_requests_stay_silent() -> None:
+    few = tuple(np.random.default_rng(15).normal(0, 0.02, 8).tolist())
+    assert isinstance(Shift(few, (), 0.4, 8, STORED).limits(0.003), CannotTell)
+    assert isinstance(Shift(few[:1], (), 0.4, 1, STORED, means=True).limits(0.003), CannotTell)
 
 
 def test_the_fixed_set_is_narrower_and_the_population_covers_prompts_like_these() -> None:

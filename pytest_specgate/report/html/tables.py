@@ -18,7 +18,7 @@ _CONTEXT_HEADS = (
     *("tokens so far", "acceptance", "ITL, reference", "ITL, candidate"),
     *("KV cache, reference", "KV cache, candidate"),
 )
-_LOAD_HEADS = ("requests at once", "reference", "candidate", "candidate ÷ reference")
+_LOAD_HEADS = ("requests at once", "reference", "candidate", "candidate ÷ reference", "rounds filled (occupancy)")
 
 
 def by_context(taken: Measurement) -> Markup:
