@@ -1,8 +1,8 @@
 """The ``openai`` engine: two servers behind the OpenAI protocol, one for each arm.
 
 Nothing is generated here: the decoder under test is the server, on whatever machines it runs. Each call sends its
-requests side by side and waits for all (closed loop at the case's concurrency). What a server does not tell is
-unmeasured. Importing this module loads no HTTP library.
+requests side by side and waits for all; in a closed loop so many are under way as the case's concurrency says. What a
+server does not tell is unmeasured. Importing this module loads no HTTP library.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OpenAIEngine(ServedTexts):
     capabilities: frozenset[Capability] = frozenset(
         {
             *(Capability.ARRIVALS, Capability.BATCH, Capability.SEEDS, Capability.STREAMING),
-            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL),
+            *(Capability.CHOICES, Capability.LOGPROBS, Capability.CANCEL, Capability.QUEUE),
         }
     )
 
@@ -131,11 +131,18 @@ class OpenAIEngine(ServedTexts):
 
     def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
         """Return one trace per request and answer, all sent at once, or each when it comes. Raises EngineError."""
+        return self._traces(requests, arm, None)
+
+    def serve(self, requests: Sequence[Request], arm: Arm, slots: int) -> list[Trace]:
+        """Return one trace per request and answer, ``slots`` requests under way at once. Raises EngineError."""
+        return self._traces(requests, arm, slots)
+
+    def _traces(self, requests: Sequence[Request], arm: Arm, at_once: int | None) -> list[Trace]:
         from pytest_specgate.engines.serving.traces import drafted, noted, traces
 
         server = self._server(arm)
         with self._telling(server.arm, server.url):
-            heard, seen = self._ask(requests, server)
+            heard, seen = self._ask(requests, server, at_once)
             if arm is Arm.REFERENCE and (count := drafted(heard, server.dialect, seen)):
                 what = f"speculates too ({count} tokens drafted), though it is the reference arm's"
                 raise Failure(what, "start it without speculation, or swap the two servers")
@@ -168,13 +175,13 @@ class OpenAIEngine(ServedTexts):
 
         return [post(request, self._spec, server.url, (server.model, server.dialect)) for request in requests]
 
-    def _ask(self, requests: Sequence[Request], server: Server) -> tuple[list[Heard], Seen]:
+    def _ask(self, requests: Sequence[Request], server: Server, at_once: int | None) -> tuple[list[Heard], Seen]:
         from pytest_specgate.engines.serving import counters
         from pytest_specgate.engines.serving.traces import hear
 
         (loop, client), posts = self._connected(), self._posts(requests, server)
         before = loop.run(counters.look(client, server.url, server.dialect))
-        exchanges = loop.run(client.ask(posts))
+        exchanges = loop.run(client.ask(posts, at_once))
         heard = [one for asked in zip(requests, exchanges) for one in hear(*asked, self._tokens_of)]
         asked = counters.Asked(server.url, server.dialect, len(requests), sum(one.counted.tokens for one in heard))
         return heard, loop.run(counters.look_after(client, asked, before))

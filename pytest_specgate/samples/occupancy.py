@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pytest_specgate.records import Arm, Pair, Trace
+from pytest_specgate.records import Pair, Trace
 from pytest_specgate.samples.blocks import blocks, trace_of
 from pytest_specgate.samples.latency import PREFIXES
 

@@ -77,6 +77,21 @@ def test_requests_are_submitted_when_they_come_not_when_others_are_answered(arms
     assert all(one is not None and one >= 0 for one in late[1:])
 
 
+def test_in_a_closed_loop_so_many_are_under_way_and_the_next_is_sent_where_one_has_ended(arms: Arms) -> None:
+    engine, _, fast = arms()
+    fast.together, asked = 3, [ask(f"q{number}", text=f"Say {number}.") for number in range(7)]
+    known: list[int] = []
+    fast.after_reply = lambda: known.append(len(fast.requests))
+
+    found = engine.serve(asked, Arm.CANDIDATE, 3)
+
+    assert [trace.prompt for trace in found] == [request.prompt for request in asked]
+    # What the server knew of as each answer ended: three from the start, and one more for each that had ended before.
+    assert known[0] == 3
+    assert len(known) == 7
+    assert all(count <= 3 + place for place, count in enumerate(known))
+
+
 class Sluggish(Alarm):
     """Of a client that cannot keep up."""
 

@@ -173,13 +173,20 @@ class Client:
                 raise failures.unending(whole) from None
             raise failures.of_error(error, silence) or error from None
 
-    async def ask(self, posts: Sequence[Post]) -> list[Exchange]:
+    async def ask(self, posts: Sequence[Post], at_once: int | None = None) -> list[Exchange]:
         """Send all, each when it comes; the answers in order. Raises the first Failure and gives the others up.
 
-        How late a request by the clock was sent is told beside its answer, and is not part of its time.
+        At most ``at_once`` are under way where that is given: the next in order is sent as soon as one has ended. How
+        late a request by the clock was sent is told beside its answer, and is not part of its time.
         """
         alarm, begin = Alarm(), time.perf_counter_ns()
-        tasks = [asyncio.ensure_future(self._in_time(post, alarm, begin)) for post in posts]
+        places = asyncio.Semaphore(at_once or len(posts) or 1)
+
+        async def in_place(post: Post) -> Exchange:
+            async with places:
+                return await self._in_time(post, alarm, begin)
+
+        tasks = [asyncio.ensure_future(in_place(post)) for post in posts]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
