@@ -39,9 +39,9 @@ class Faulty(TransformersEngine):
         k = self._context.spec.candidate.num_draft_tokens
         self._decoder = Decoder(target, drafter, k, verifier=verifier())
 
-    def _generate(self, request: Request, arm: Arm) -> Trace:
+    def _generate(self, request: Request, arm: Arm, choice: int) -> Trace:
         if arm is Arm.REFERENCE:
-            return super()._generate(request, arm)
+            return super()._generate(request, arm, choice)
         target = self._started()
         prompt = tuple(self._encode(request, target)["input_ids"][0].tolist())
         eos = frozenset(() if request.ignore_eos else eos_ids(target.model))
