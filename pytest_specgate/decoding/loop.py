@@ -23,8 +23,9 @@ from pytest_specgate.decoding.scheduler import Scheduler
 from pytest_specgate.decoding.verifier import ExactVerifier, Judgement, Verifier
 from pytest_specgate.records import Round
 
-#: A row's verified tokens, their log-probabilities if they are asked for, and whether the target's scores were finite.
-_Block = tuple[Sequence[int], Sequence[float], Sequence[int]]
+#: A row's verified tokens, their log-probabilities if they are asked for, and whether the target's scores were finite
+#: numbers, and the draft's.
+_Block = tuple[Sequence[int], Sequence[float], Sequence[int], Sequence[int]]
 #: Cache slots are made for texts of a multiple of so many tokens, so that texts of like length share them.
 STEP = 64
 
@@ -55,7 +56,7 @@ class Decoder:
     def run(self, jobs: Sequence[Job], slots: int) -> list[Generation]:
         """Return what became of the jobs, in their order; at most ``slots`` run at once, and the next waits for one.
 
-        Raises Refusal, and NotFinite where the target's scores are no finite numbers.
+        Raises Refusal, and NotFinite where scores of the target or of a draft model are no finite numbers.
         """
         self._refuse_long(jobs)
         with torch.inference_mode():
@@ -109,9 +110,9 @@ class Decoder:
         scores = self.target.prefill(row.job.prompt, slot)
         draft = nothing(1, scores.device)
         verdict = self._verifier.judge(scores, draft, [row])
-        _, blocks, finite = verdict.on_host(scores)
-        kept = row.take(blocks[0], self.meter.lap("prefill"), self._logs(scores, draft, verdict, [row])[0])
-        _refuse_bad(row, finite[0][:kept])
+        heard = verdict.on_host(scores, draft)
+        kept = row.take(heard.blocks[0], self.meter.lap("prefill"), self._logs(scores, draft, verdict, [row])[0])
+        _refuse_bad(row, kept, heard.finite[0][:kept])
         if row.finish:
             row.totals = self.meter.totals()
         else:
@@ -127,12 +128,12 @@ class Decoder:
         scores = self.target.forward(block, Span(tuple(len(row.tokens) - 1 for row in rows), 1 + draft.width))
         self.meter.lap("verify")
         verdict = self._verifier.judge(scores, draft, rows)
-        accepted, blocks, finite = verdict.on_host(scores)
+        heard = verdict.on_host(scores, draft)
         logs = self._logs(scores, draft, verdict, rows)
         now = self.meter.lap("sample")
-        self.meter.count(draft.counts, accepted)
-        self.drafter.settle(accepted)
-        self._keep(rows, draft, list(zip(blocks, logs, finite)), now)
+        self.meter.count(draft.counts, heard.accepted)
+        self.drafter.settle(heard.accepted)
+        self._keep(rows, draft, list(zip(heard.blocks, logs, heard.finite, heard.sound)), now)
         self.meter.lap("host")
 
     def _allowed(self, row: Row) -> int:
@@ -144,12 +145,13 @@ class Decoder:
 
     def _keep(self, rows: Sequence[Row], draft: Draft, blocks: Sequence[_Block], now_ns: int) -> None:
         offered = draft.offered()
-        for slot, (row, drafted, (block, logs, finite)) in enumerate(zip(rows, draft.counts, blocks)):
+        for slot, (row, drafted, (block, logs, finite, sound)) in enumerate(zip(rows, draft.counts, blocks)):
             if row.deserted:
                 row.finish, row.totals = "cancelled", self.meter.totals()
                 continue
             kept = row.take(block, now_ns, logs)
-            _refuse_bad(row, finite[:kept])
+            _refuse_bad(row, kept, finite[:kept])
+            _refuse_bad(row, kept, sound[:drafted], "draft")
             # Where the text ends inside the block, what was kept of the draft is what stands in the output.
             accepted = min(kept, len(block) - 1)
             tested = min(accepted + (kept > accepted), drafted)
@@ -164,10 +166,13 @@ class Decoder:
             self.drafter.move(source, target)
 
 
-def _refuse_bad(row: Row, finite: Sequence[int]) -> None:
-    """Raise NotFinite where one of the row's last tokens was chosen among scores that are no finite numbers."""
+def _refuse_bad(row: Row, kept: int, finite: Sequence[int], whose: str = "target") -> None:
+    """Raise NotFinite where a token of the row's last block was chosen among scores that are no finite numbers.
+
+    ``kept`` tokens of that block stand at the output's end already.
+    """
     if not all(finite):
-        raise NotFinite(row.number, len(row.output) - len(finite) + list(finite).index(0) + 1)
+        raise NotFinite(row.number, len(row.output) - kept + list(finite).index(0) + 1, whose)
 
 
 def _generation(row: Row) -> Generation:

@@ -15,9 +15,13 @@ class Refusal(SpecgateError):
 
 
 class NotFinite(Refusal):
-    """The target's scores are no finite numbers where the ``token``-th output token of job ``job`` was chosen."""
+    """Scores are no finite numbers where the ``token``-th output token of job ``job`` was chosen, or drafted.
 
-    def __init__(self, job: int, token: int) -> None:
-        what = f"the target's logits at output token {token} are not finite numbers"
-        super().__init__(what, "look at the target's weights and dtype: float16 overflows at 65504")
+    ``whose`` they are: the target's or the draft's.
+    """
+
+    def __init__(self, job: int, token: int, whose: str = "target") -> None:
+        what = f"the {whose}'s logits at output token {token} are not finite numbers"
+        super().__init__(what, f"look at the {whose}'s weights and dtype: float16 overflows at 65504")
         self.job = job
+        self.whose = whose

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,19 @@ from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.randomness import Purpose
 
 
+class Heard(NamedTuple):
+    """A judgement on the host, by row: how many drafts are kept, and the text's next tokens.
+
+    ``finite`` is for each of these whether the target's scores were finite numbers, 1 or 0; ``sound`` so for each draft
+    of the draft's own scores, if it has any.
+    """
+
+    accepted: list[int]
+    blocks: list[list[int]]
+    finite: list[list[int]]
+    sound: list[list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """``accepted [rows]`` drafts are kept; the first ``accepted + 1`` of ``tokens [rows, width + 1]`` are the text."""
@@ -29,18 +42,25 @@ class Judgement:
     tokens: Tensor
     accepted: Tensor
 
-    def on_host(self, scores: Tensor) -> tuple[list[int], list[list[int]], list[list[int]]]:
-        """Both as numbers: the one time that a round waits for the device.
+    def on_host(self, scores: Tensor, draft: Draft) -> Heard:
+        """All as numbers: the one time that a round waits for the device.
 
-        For each token of a row besides whether the target's own ``scores`` there were finite numbers, 1 or 0: what is
-        chosen among others means nothing. A score of minus infinity rules its token out, and no more.
+        What is chosen among ``scores``, or by the draft among its own, that are no finite numbers means nothing. A
+        score of minus infinity rules its token out, and no more.
         """
         finite = scores.amax(dim=-1).abs() < math.inf  # a NaN among them is the highest of all
         width = self.tokens.shape[1]
-        packed = torch.cat((self.accepted[:, None], self.tokens, finite), dim=1).tolist()
-        after = [row[0] + 1 for row in packed]
-        blocks = [row[1 : 1 + end] for row, end in zip(packed, after)]
-        return [row[0] for row in packed], blocks, [row[1 + width :][:end] for row, end in zip(packed, after)]
+        parts = [self.accepted[:, None], self.tokens, finite]
+        if draft.peaks is not None:
+            parts.append(draft.peaks.abs() < math.inf)
+        packed = torch.cat(parts, dim=1).tolist()
+        kept = [slice(row[0] + 1) for row in packed]
+        return Heard(
+            [row[0] for row in packed],
+            [row[1 : 1 + width][part] for row, part in zip(packed, kept)],
+            [row[1 + width : 1 + 2 * width][part] for row, part in zip(packed, kept)],
+            [row[1 + 2 * width :] for row in packed],
+        )
 
 
 class Verifier(Protocol):

@@ -157,7 +157,10 @@ class NativeEngine:
                 made = decoder.run(jobs, slots)
             except NotFinite as bad:
                 decoder.forget()
-                raise EngineError(self._name, f"{asked[bad.job][0].prompt}: {bad.what}", bad.hint) from bad
+                what = f"{asked[bad.job][0].prompt}: {bad.what}"
+                if bad.whose == "draft":
+                    what += f" ({facts.drafting(self._context.spec)})"
+                raise EngineError(self._name, what, bad.hint) from bad
             except Exception:
                 decoder.forget()
                 raise

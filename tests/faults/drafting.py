@@ -53,6 +53,18 @@ class Noisy(Network):
 NOISE = 0.5
 
 
+class Overflowing(Network):
+    """Keeps its scores in sixteen bits, large as they are: the highest become infinite."""
+
+    def forward(self, tokens: Tensor, span: Span, keep: int = 0) -> Tensor:
+        scores = super().forward(tokens, span, keep)
+        return (scores * LARGE).half().to(scores.dtype) / LARGE
+
+
+#: Scores above 3 overflow; most positions have one.
+LARGE = 65504 / 3
+
+
 class RotatedKeysLayer(SlotLayer):
     """Turns keys into a basis that quantises well, and leaves queries in the old one."""
 
@@ -255,5 +267,13 @@ ENTRIES = (
         setting=replace(PLAIN, name="short-draft", kind="endless", max_tokens=70),
         right=Parts(draft=lambda model: short(Network(model))),
         right_name="short-draft",
+    ),
+    Entry(
+        "X6",
+        "a draft's logits overflow: nothing is said, and fewer drafts are kept",
+        "the draft's scores are kept in float16, where the highest become infinite",
+        ACCEPTANCE,
+        Parts(draft=Overflowing),
+        note="without a baseline the error alone tells: acceptance is low, and nobody knows what it should be.",
     ),
 )

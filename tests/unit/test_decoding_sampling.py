@@ -181,7 +181,7 @@ def test_one_block_emits_exactly_p_over_all_random_numbers(certain: bool, monkey
         assert odds is not None
         draft = Draft(tokens[:, None], (1,) * len(grid), odds[:, None])
 
-    kept, blocks, _ = ExactVerifier().judge(scores, draft, rows).on_host(scores)
+    kept, blocks, *_ = ExactVerifier().judge(scores, draft, rows).on_host(scores, draft)
 
     first = Counter(block[0] for block in blocks)
     assert [first[token] / len(grid) for token in range(len(P))] == pytest.approx(

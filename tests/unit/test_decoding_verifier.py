@@ -30,9 +30,10 @@ def scores(said: Sequence[Sequence[int]], certain: float = 50.0) -> torch.Tensor
 
 def judge(draft: Draft, *, greedy: bool) -> tuple[list[int], list[list[int]]]:
     said = scores(SAID)
-    kept, blocks, finite = ExactVerifier().judge(said, draft, rows(greedy=greedy)).on_host(said)
-    assert finite == [[1] * len(block) for block in blocks]
-    return kept, blocks
+    heard = ExactVerifier().judge(said, draft, rows(greedy=greedy)).on_host(said, draft)
+    assert heard.finite == [[1] * len(block) for block in heard.blocks]
+    assert heard.sound == [[]] * len(SAID)
+    return heard.accepted, heard.blocks
 
 
 @pytest.mark.parametrize("greedy", [True, False])
@@ -66,9 +67,10 @@ def test_what_was_not_proposed_is_not_kept_though_it_is_right(greedy: bool) -> N
 @pytest.mark.parametrize("greedy", [True, False])
 def test_an_empty_draft_is_plain_decoding(greedy: bool) -> None:
     said = scores(SAID)[:, :1]
-    verdict = ExactVerifier().judge(said, nothing(3, "cpu"), rows(greedy=greedy))
+    empty = nothing(3, "cpu")
+    verdict = ExactVerifier().judge(said, empty, rows(greedy=greedy))
 
-    assert verdict.on_host(said) == ([0, 0, 0], [[1], [5], [2]], [[1], [1], [1]])
+    assert verdict.on_host(said, empty) == ([0, 0, 0], [[1], [5], [2]], [[1], [1], [1]], [[], [], []])
 
 
 def test_greedy_rows_and_drawing_ones_share_a_batch() -> None:
@@ -78,13 +80,16 @@ def test_greedy_rows_and_drawing_ones_share_a_batch() -> None:
     said = scores([SAID[0][:3]] * 2)
     verdict = ExactVerifier().judge(said, draft, mixed)
 
-    assert verdict.on_host(said) == ([2, 1], [[1, 2, 3], [1, 2]], [[1, 1, 1], [1, 1]])
+    assert verdict.on_host(said, draft)[:3] == ([2, 1], [[1, 2, 3], [1, 2]], [[1, 1, 1], [1, 1]])
 
 
 def test_a_verdict_is_read_row_by_row() -> None:
     verdict = Judgement(torch.tensor([[4, 5, 6], [7, 8, 9]]), torch.tensor([0, 2]))
 
-    assert verdict.on_host(torch.zeros(2, 3, 10)) == ([0, 2], [[4], [7, 8, 9]], [[1], [1, 1, 1]])
+    peaks = torch.tensor([[1.0, torch.nan], [torch.inf, -3.0]])
+    draft = Draft(torch.zeros(2, 2, dtype=torch.long), (1, 2), peaks=peaks)
+    heard = verdict.on_host(torch.zeros(2, 3, 10), draft)
+    assert heard == ([0, 2], [[4], [7, 8, 9]], [[1], [1, 1, 1]], [[1, 0], [0, 1]])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -93,7 +98,7 @@ def test_scores_that_are_no_numbers_are_told_with_the_token_chosen_among_them(dt
     said[0, 1, 3000], said[0, 2, 7], said[1, 0, 0], said[1, 3] = torch.nan, torch.inf, -torch.inf, -torch.inf
     verdict = Judgement(torch.zeros(2, 4, dtype=torch.long), torch.tensor([2, 3]))
 
-    assert verdict.on_host(said)[2] == [[1, 0, 0], [1, 1, 1, 0]]
+    assert verdict.on_host(said, nothing(2, "cpu")).finite == [[1, 0, 0], [1, 1, 1, 0]]
 
 
 def test_a_draw_among_weights_that_are_no_numbers_is_a_token_still() -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -625,6 +626,49 @@ def test_a_target_whose_logits_are_no_numbers_is_told(models: Path, bad: float, 
             "e: p0: the target's logits at output token N are not finite numbers — "
             "look at the target's weights and dtype: float16 overflows at 65504"
         )
+
+
+@pytest.mark.parametrize("temperatures", [(0.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
+@pytest.mark.parametrize("method", ["draft_model", "both"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_draft_whose_logits_are_no_numbers_is_told(
+    models: Path, bad: float, method: str, temperatures: tuple[float, float]
+) -> None:
+    """It would cost nothing but acceptance: the text is the target's own."""
+    import torch
+
+    engine = build(models, METHODS[method])
+    engine.start()
+    requests = [ask(n, ignore_eos=True, sampling=Sampling(t)) for n, t in enumerate(temperatures)]
+    with torch.no_grad():
+        engine._draft.model.lm_head.weight[5] = bad
+    for _ in range(2):  # the caches that it leaves are none
+        with pytest.raises(EngineError) as raised:
+            engine.generate(requests, Arm.CANDIDATE)
+        said = re.sub(r"p\d: (.*) token \d+", r"p0: \1 token N", str(raised.value))
+        assert said == (
+            "e: p0: the draft's logits at output token N are not finite numbers (draft) — "
+            "look at the draft's weights and dtype: float16 overflows at 65504"
+        )
+    assert [t.finish for t in engine.generate(requests, Arm.REFERENCE)] == ["length"] * 2
+
+
+def test_an_early_exit_among_bad_logits_is_told(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layers behind the exit may make numbers of it again, and the target's own scores do not tell."""
+    from pytest_specgate.decoding.drafters import early_exit
+
+    engine = build(models, METHODS["early_exit"])
+    engine.start()
+    drafted = early_exit.continued
+
+    def overflow(network: Any, chooser: Any, begun: Any) -> Any:
+        return drafted(network, chooser, replace(begun, scores=begun.scores + float("inf")))
+
+    monkeypatch.setattr(early_exit, "continued", overflow)
+    said = r"^e: p0: the draft's logits at output token 2 are not finite numbers \(early_exit, exit_layer 3\) — look"
+    with pytest.raises(EngineError, match=said):
+        engine.generate([ask(0)], Arm.CANDIDATE)
+    assert engine.generate([ask(0)], Arm.REFERENCE)[0].output_tokens > 1
 
 
 def test_the_first_token_among_bad_logits_is_named_with_its_prompt(models: Path) -> None:

@@ -553,6 +553,26 @@ def test_the_bundled_model_answers_alike_in_both_arms() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("method", ["draft_model", "universal"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_draft_whose_logits_are_no_numbers_is_told(models: Path, bad: float, method: str, temperature: float) -> None:
+    import torch
+
+    engine = build(models, METHODS[method])
+    engine.start()
+    with torch.no_grad():
+        engine._draft.model.lm_head.weight[5] = bad
+    request = ask(0, sampling=Sampling(temperature))
+    with pytest.raises(EngineError) as raised:
+        engine.generate([request], Arm.CANDIDATE)
+    assert str(raised.value) == (
+        "e: p0: the draft's logits are not finite numbers — "
+        "look at the draft's weights and dtype: float16 overflows at 65504"
+    )
+    assert engine.generate([request], Arm.REFERENCE)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("arm", Arm)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_target_whose_logits_are_no_numbers_is_told(models: Path, bad: float, arm: Arm, temperature: float) -> None:

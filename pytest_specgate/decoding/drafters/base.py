@@ -19,12 +19,14 @@ class Draft:
 
     ``tokens`` is ``[rows, width]``, of which row ``i`` proposes the first ``counts[i]``. ``odds``
     ``[rows, width, vocabulary]`` are the probabilities that each token was really drawn from; None says that nothing
-    was drawn: a token was certain to be proposed.
+    was drawn: a token was certain to be proposed. ``peaks [rows, width]`` are finite where the scores were that a token
+    was chosen by; None where it was chosen by none.
     """
 
     tokens: Tensor
     counts: tuple[int, ...]
     odds: Tensor | None = None
+    peaks: Tensor | None = None
 
     @property
     def width(self) -> int:

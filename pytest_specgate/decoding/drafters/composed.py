@@ -71,7 +71,11 @@ def _merged(first: Draft, second: Draft, by_first: Sequence[bool]) -> Draft:
         certain = torch.nn.functional.one_hot(first.tokens, size).to(second.odds.dtype)
         drawn = certain if first.odds is None else first.odds
         odds = torch.where(mine[:, None, None], _wide(drawn, width), _wide(second.odds, width))
-    return Draft(torch.where(mine[:, None], one, other), counts, odds)
+    peaks = None
+    if second.peaks is not None:
+        first_peaks = torch.zeros_like(first.tokens) if first.peaks is None else first.peaks
+        peaks = torch.where(mine[:, None], _wide(first_peaks, width), _wide(second.peaks, width))
+    return Draft(torch.where(mine[:, None], one, other), counts, odds, peaks)
 
 
 def _wide(block: Tensor, width: int) -> Tensor:

@@ -56,7 +56,7 @@ def continued(network: Network, chooser: Chooser, begun: Begun) -> Draft:
     """Return a draft of at most ``max(limits)`` tokens per row; the network's cache reads all of them but the last."""
     scores, begins, counts = begun.scores, begun.begins, _Counts(begun)
     tokens = torch.empty((len(begins), 0), dtype=torch.long, device=network.device)
-    odds = []
+    odds, peaks = list[Tensor](), list[Tensor]()
     for step in range(max(begun.limits)):
         if step:
             span = Span(tuple(begin + step - 1 for begin in begins), 1)
@@ -65,8 +65,21 @@ def continued(network: Network, chooser: Chooser, begun: Begun) -> Draft:
             break
         chosen, drawn_from = chooser.draft(scores, tokens)
         tokens = torch.cat((tokens, chosen[:, None]), dim=1)
+        peaks.append(_peak(scores, chosen, drawn_from))
         if drawn_from is not None:
             odds.append(drawn_from)
     if not tokens.shape[1]:
         return nothing(len(begins), network.device)
-    return Draft(tokens, tuple(counts.found), torch.stack(odds, dim=1) if odds else None)
+    drawn_from = torch.stack(odds, dim=1) if odds else None
+    return Draft(tokens, tuple(counts.found), drawn_from, torch.cat(peaks, dim=1))
+
+
+def _peak(scores: Tensor, chosen: Tensor, drawn_from: Tensor | None) -> Tensor:
+    """A number ``[rows, 1]`` that is finite where the ``scores`` are that a token was ``chosen`` by.
+
+    The best of scores is a NaN or an infinity if any is, and so are all chances that come of them: what was chosen
+    tells of the others, and a whole row need not be read once more.
+    """
+    at = chosen[:, None]
+    peak = scores.gather(-1, at)
+    return peak if drawn_from is None else peak + drawn_from.gather(-1, at)

@@ -159,6 +159,13 @@ def candidate(spec: EngineSpec, draft_tokens: int, draft: Loaded | None) -> dict
     return facts | ({"draft": draft.content} if draft else {})
 
 
+def drafting(spec: EngineSpec) -> str:
+    """Which model drafts, in words."""
+    if spec.candidate is None:
+        return "no draft"
+    return spec.candidate.draft or f"{spec.candidate.method.value}, exit_layer {spec.candidate.exit_layer}"
+
+
 def dtype_name(dtype: Any) -> str:
     """``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")

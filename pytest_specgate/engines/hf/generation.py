@@ -9,7 +9,7 @@ one: that is told as it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -43,18 +43,18 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
         submit = time.perf_counter_ns()
-        peaks = _Peaks()
-        hook = target.model.register_forward_hook(peaks)
+        peaks = _watched(target.model, extra.get("assistant_model"))
         try:
             told = {"return_dict_in_generate": True, "output_scores": request.logprobs}
             output = target.model.generate(**inputs, **arguments, **told, streamer=clock, use_cache=True)
         except RuntimeError:
             if target.model.device.type == "cpu":  # a draw among them failed; a GPU can be asked nothing after that
-                peaks.refuse_bad(speaker, request)
+                _refuse_bad(peaks, speaker, request)
             raise
         finally:
-            hook.remove()
-        peaks.refuse_bad(speaker, request)
+            for each in peaks:
+                each.hook.remove()
+        _refuse_bad(peaks, speaker, request)
     prompt_tokens = inputs["input_ids"].shape[1]
     made = tuple(output.sequences[0, prompt_tokens:].tolist())
     ids, left = made[: len(made) - clock.unheard], clock.unheard > 0
@@ -80,22 +80,36 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
 
 
 class _Peaks:
-    """The highest logit of each position that the target reads, left on its device until nothing is timed any more."""
+    """The highest logit of each position that a model reads, left on its device until nothing is timed any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, whose: str, model: Any) -> None:
+        self.whose = whose
+        self.hook = model.register_forward_hook(self)
         self._found: list[Any] = []
 
     def __call__(self, _module: Any, _inputs: Any, output: Any) -> None:
         """After a forward."""
-        self._found.append(output.logits.amax(dim=-1).flatten())
+        if (logits := getattr(output, "logits", None)) is not None:  # some drafts tell none
+            self._found.append(logits.amax(dim=-1).flatten())
 
-    def refuse_bad(self, speaker: Speaker, request: Request) -> None:
-        """Raise EngineError where one is no finite number: a NaN is the highest of all."""
+    def finite(self) -> bool:
+        """Whether all are finite numbers: a NaN is the highest of all."""
         import torch
 
-        if self._found and not torch.cat(self._found).isfinite().all():
-            what = f"{request.prompt}: the target's logits are not finite numbers"
-            hint = "look at the target's weights and dtype: float16 overflows at 65504"
+        return not self._found or bool(torch.cat(self._found).isfinite().all())
+
+
+def _watched(target: Any, draft: Any) -> list[_Peaks]:
+    """The target, and the draft if there is one: what is wrong with the first is told first."""
+    return [_Peaks(whose, model) for whose, model in (("target", target), ("draft", draft)) if model is not None]
+
+
+def _refuse_bad(peaks: Sequence[_Peaks], speaker: Speaker, request: Request) -> None:
+    """Raise EngineError where logits are no finite numbers."""
+    for each in peaks:
+        if not each.finite():
+            what = f"{request.prompt}: the {each.whose}'s logits are not finite numbers"
+            hint = f"look at the {each.whose}'s weights and dtype: float16 overflows at 65504"
             raise EngineError(speaker.engine, what, hint)
 
 
