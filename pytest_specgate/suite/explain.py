@@ -124,9 +124,9 @@ def _model_at(path: Path, model: type[BaseModel]) -> type[BaseModel]:
 
 
 def _inner_model(annotation: object) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
+    if parts := get_args(annotation):  # Python 3.10 calls dict[str, X] a type too
+        return next((found for part in parts if (found := _inner_model(part))), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 # --- kinds of mistake: (label, detail) → (what, what to do) ---------------------------------------

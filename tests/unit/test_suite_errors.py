@@ -512,7 +512,6 @@ WHOLE_FILE: list[tuple[str | bytes, str]] = [
     (b"a: b\x00\n", "1:5: control character U+0000 — remove it; the file must be text"),
     ("a: b\nc: \x1b[31m\n", "2:4: control character U+001B — remove it; the file must be text"),
     ("a: &x [*x]\n", "1:4: nested deeper than 40 levels — flatten it; an alias may contain itself"),
-    ("a: " + 3000 * "[", "1:1003: nested too deeply — flatten it"),
     (
         "x: 1\n" * 300_000,
         " the file is larger than 1 MiB — split the suite, and keep prompts in files of their own",
@@ -523,6 +522,13 @@ WHOLE_FILE: list[tuple[str | bytes, str]] = [
 @pytest.mark.parametrize(("text", "message"), WHOLE_FILE, ids=range(len(WHOLE_FILE)))
 def test_a_mistake_in_the_file_as_a_whole(tmp_path: Path, text: str | bytes, message: str) -> None:
     assert mistake(tmp_path, text) == message
+
+
+def test_nesting_without_an_end_is_a_mistake(tmp_path: Path) -> None:
+    found = mistake(tmp_path, "a: " + 3000 * "[")
+
+    # libyaml 0.2.6 and later count levels, older ones meet the end of the file.
+    assert found in ("1:1003: nested too deeply — flatten it", "2:1: a '[' or '{' that is not closed — add ']' or '}'")
 
 
 def test_aliases_that_blow_up_are_stopped(tmp_path: Path) -> None:
