@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_specgate.history.series import Series
 from pytest_specgate.history.trend import ERROR, Trend
-from pytest_specgate.history.wording import distance_text, name, now_text, told
+from pytest_specgate.history.wording import distance_text, name, notes, now_text, told
 from pytest_specgate.report.html import svg
 from pytest_specgate.report.html.markup import Markup, joined, table, tag
 from pytest_specgate.report.html.style import STYLE
@@ -50,6 +50,7 @@ def _happened(found: Sequence[Trend], hide: Callable[[str], str]) -> Iterator[Ma
             entries.append(([kind, hide(sentence)], []))
         elif entries:
             entries[-1][1].append(tag("li", tag("small", hide(sentence))))
+    entries += [(["note", hide(note)], []) for note in notes(found)]
     items = (
         tag("li", tag("b", kind), f" {sentence}", *([tag("ul", *below)] if below else []))
         for (kind, sentence), below in entries
@@ -106,7 +107,8 @@ def _picture(trend: Trend, hide: Callable[[str], str]) -> Markup:
         svg.text((x.start + x.end) / 2, _HEIGHT - 8, f"{name(series.points[0])} to {name(series.points[-1])}"),
     ]
     note = "dashed: the first baseline; dotted: steps" if anchor else "dotted: steps"
-    label = "; ".join(hide(sentence) for kind, sentence in told(trend) if kind) or "no change"
+    happened = "; ".join(hide(sentence) for kind, sentence in told(trend) if kind)
+    label = happened or ("too few runs to show a change" if trend.needed else "no change")
     return svg.figure(hide(f"{series.label} of {series.case}"), label, _HEIGHT, parts, note)
 
 

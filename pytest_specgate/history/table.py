@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from pytest_specgate.history.sparkline import sparkline
 from pytest_specgate.history.trend import ERROR, Trend
-from pytest_specgate.history.wording import distance_text, name, now_text, told
+from pytest_specgate.history.wording import distance_text, name, notes, now_text, told
 from pytest_specgate.report.escape import flat, in_ascii
 
 
@@ -26,6 +26,7 @@ def lines(found: Sequence[Trend], problems: Sequence[str], *, ascii_only: bool =
     for trend in found:
         for kind, sentence in told(trend):
             yield f"{kind} {flat(sentence)}" if kind else f"    {flat(sentence)}"
+    yield from (f"note {flat(note)}" for note in notes(found))
     yield from (f"warning: {flat(problem)}" for problem in problems)
     count = "1 series" if len(found) == 1 else f"{len(found)} series"
     yield f"Steps and drifts of {count}: {ERROR:.0%} error for all together; distances have 95 % limits."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_specgate.history.series import Point, Series
 from pytest_specgate.history.trend import Distance, Drift, Step, Trend
@@ -45,7 +45,7 @@ def name(point: Point) -> str:
 
 
 def told(trend: Trend) -> Iterator[tuple[str, str]]:
-    """(``WORSE``, ``BETTER`` or ``note``, sentence) of everything that happened to the series."""
+    """(``WORSE`` or ``BETTER``, sentence) of everything that happened to the series; what belongs to it has no word."""
     series = trend.series
     where = f"{series.case} {series.label}"
     for step in trend.steps:
@@ -56,7 +56,21 @@ def told(trend: Trend) -> Iterator[tuple[str, str]]:
     if trend.anchor is not None and trend.anchor.worse:
         first = f"the first baseline, of {trend.anchor.recorded}"
         yield "WORSE", f"{where}: {distance_text(series, trend.anchor)} against {first}{_forgiven(series, trend)}"
-    yield from (("note", f"{where}: {note}") for note in _notes(trend))
+
+
+def notes(found: Sequence[Trend]) -> Iterator[str]:
+    """What limits the trends, each once, with the series that it holds for."""
+    holders: dict[str, list[str]] = {}
+    for trend in found:
+        for note in _notes(trend):
+            holders.setdefault(note, []).append(f"{trend.series.case} {trend.series.label}")
+    for note, (first, *others) in holders.items():
+        if not others:
+            yield f"{first}: {note}"
+        elif len(others) + 1 == len(found):
+            yield f"{'both' if len(found) == 2 else f'all {len(found)}'} series: {note}"
+        else:
+            yield f"{first} and {len(others)} more series: {note}"
 
 
 def _forgiven(series: Series, trend: Trend) -> str:

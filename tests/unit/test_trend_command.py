@@ -142,6 +142,26 @@ def test_too_few_runs_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None
     assert "note tiny::qa-t0-c1 speedup: 3 runs cannot show a change at this error; 9 could" in capsys.readouterr().out
 
 
+def test_a_note_is_told_once_for_all_that_it_holds_for(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("speedup", "ttft", "acceptance_length")
+    keep([run(n, case(dict.fromkeys(names, 1.0 + n))) for n in range(2)])
+
+    main(["trend", "h"])
+
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note")]
+    assert notes == ["note all 3 series: 2 runs cannot show a change at this error; 10 could"]
+
+
+def test_a_note_on_some_series_names_one_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    few = {"ttft": 0.1, "tpot": 0.02}
+    keep([run(n, case({"speedup": 1.5, **(few if n >= 15 else {})})) for n in range(17)])
+
+    main(["trend", "h"])
+
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note")]
+    assert notes == ["note tiny::qa-t0-c1 ttft and 1 more series: 2 runs cannot show a change at this error; 10 could"]
+
+
 def test_runs_of_one_commit_blame_no_code(capsys: pytest.CaptureFixture[str]) -> None:
     values = noisy([1.6] * 15 + [1.2] * 15)
     keep([run(n, case({"speedup": value}), of=commit(7)) for n, value in enumerate(values)])
