@@ -607,52 +607,6 @@ def test_a_shape_has_the_weights_that_it_says_and_always_the_same() -> None:
 # --- targets that say nothing -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("arm", Arm)
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_target_whose_logits_are_no_numbers_is_told(models: Path, bad: float, arm: Arm, temperature: float) -> None:
-    import torch
-
-    engine = build(models, METHODS["prompt_lookup"])
-    engine.start()
-    with torch.no_grad():
-        engine._started().model.lm_head.weight[5] = bad
-    requests = [ask(n, ignore_eos=True, sampling=Sampling(temperature)) for n in range(2)]
-    for _ in range(2):  # the caches that it leaves are none
-        with pytest.raises(EngineError) as raised:
-            engine.generate(requests, arm)
-        said = re.sub(r"token \d+", "token N", str(raised.value).replace("p1", "p0"))
-        assert said == (
-            "e: p0: the target's logits at output token N are not finite numbers — "
-            "look at the target's weights and dtype: float16 overflows at 65504"
-        )
-
-
-@pytest.mark.parametrize("temperatures", [(0.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
-@pytest.mark.parametrize("method", ["draft_model", "both"])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_draft_whose_logits_are_no_numbers_is_told(
-    models: Path, bad: float, method: str, temperatures: tuple[float, float]
-) -> None:
-    """It would cost nothing but acceptance: the text is the target's own."""
-    import torch
-
-    engine = build(models, METHODS[method])
-    engine.start()
-    requests = [ask(n, ignore_eos=True, sampling=Sampling(t)) for n, t in enumerate(temperatures)]
-    with torch.no_grad():
-        engine._draft.model.lm_head.weight[5] = bad
-    for _ in range(2):  # the caches that it leaves are none
-        with pytest.raises(EngineError) as raised:
-            engine.generate(requests, Arm.CANDIDATE)
-        said = re.sub(r"p\d: (.*) token \d+", r"p0: \1 token N", str(raised.value))
-        assert said == (
-            "e: p0: the draft's logits at output token N are not finite numbers (draft) — "
-            "look at the draft's weights and dtype: float16 overflows at 65504"
-        )
-    assert [t.finish for t in engine.generate(requests, Arm.REFERENCE)] == ["length"] * 2
-
-
 def test_an_early_exit_among_bad_logits_is_told(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layers behind the exit may make numbers of it again, and the target's own scores do not tell."""
     from pytest_specgate.decoding.drafters import early_exit
@@ -687,27 +641,6 @@ def test_the_first_token_among_bad_logits_is_named_with_its_prompt(models: Path)
         engine.generate([request], Arm.REFERENCE)
     (whole,) = engine.generate([ask(1, max_tokens=place + 1, ignore_eos=True)], Arm.REFERENCE)
     assert whole.token_ids == before.token_ids[: place + 1]
-
-
-def test_a_token_that_the_tokenizer_cannot_write_is_told(models: Path) -> None:
-    import torch
-
-    engine = build(models, METHODS["prompt_lookup"], target="padded")
-    engine.start()
-    with torch.no_grad():
-        head = engine._started().model.lm_head.weight
-        head[70] = 2 * head[said_first(engine)]
-    for arm in Arm:
-        with pytest.raises(EngineError) as raised:
-            engine.generate([ask(0)], arm)
-        assert str(raised.value) == (
-            "e: p0: the text holds token id 70, and the tokenizer's vocabulary is smaller than the target's: "
-            "ids up to 63 — use the target's own tokenizer, or bar what pads its vocabulary"
-        )
-
-
-def said_first(engine: Engine) -> int:
-    return engine.generate([ask(0, max_tokens=1)], Arm.REFERENCE)[0].token_ids[0]
 
 
 @pytest.mark.real_model
