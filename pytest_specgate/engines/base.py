@@ -112,6 +112,17 @@ class Watches(Protocol):
 
 
 @runtime_checkable
+class Crowds(Protocol):
+    """What an engine can do whose arms take any number of requests, and let wait what does not fit."""
+
+    def crowd(self, requests: Sequence[Request], arm: Arm) -> float | None:
+        """Run them all at once and to their full length, untimed; tokens per second of all together.
+
+        None where some of them waited, or were put back. Raises EngineError where they fail, or that cannot be told.
+        """
+
+
+@runtime_checkable
 class Occupies(Protocol):
     """What an engine can do whose device, as its subject has it, is not all of this machine that it takes."""
 

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_specgate.engines.serving.gpus import Unseen
     from pytest_specgate.engines.serving.loop import LoopThread
     from pytest_specgate.engines.serving.traces import Heard
+    from pytest_specgate.engines.serving.watching import Watched
     from pytest_specgate.engines.serving.whose import Whose
 
 
@@ -155,13 +157,28 @@ class OpenAIEngine(ServedTexts):
 
     def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
         """Run the blocks, and look at the server's processes and gauges meanwhile. Raises EngineError."""
-        from pytest_specgate.engines.serving.watching import Watched, watch
+        from pytest_specgate.engines.serving.watching import watch
 
         (loop, client), server = self._connected(), self._server(arm)
-        watched = Watched(arm, server.url, server.dialect, self._whose(server), server.rooms)
+        watched = self._watched(server)
         with self._telling(arm, server.url):
             posts = [self._posts(requests, server) for requests in blocks]
             return loop.run(watch(client, watched, posts, soak))
+
+    def crowd(self, requests: Sequence[Request], arm: Arm) -> float | None:
+        """Return tokens per second of all requests at once, None where the server had some wait. Raises EngineError."""
+        from pytest_specgate.engines.serving.crowd import crowd
+
+        (loop, client), server = self._connected(), self._server(arm)
+        on = "ignore_eos" in server.dialect.keys
+        with self._telling(arm, server.url):
+            posts = self._posts([replace(one, ignore_eos=on or one.ignore_eos) for one in requests], server)
+            return loop.run(crowd(client, self._watched(server), posts))
+
+    def _watched(self, server: Server) -> Watched:
+        from pytest_specgate.engines.serving.watching import Watched
+
+        return Watched(server.arm, server.url, server.dialect, self._whose(server), server.rooms)
 
     def _whose(self, server: Server) -> Whose | Unseen:
         """The server's processes: those started here, named in the suite, or listening on this machine."""

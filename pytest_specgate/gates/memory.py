@@ -39,7 +39,7 @@ _SERVERS = {
 
 def _hint(metric: str, engine: str) -> str:
     if metric.startswith("max_batch") and engine == "openai":
-        return "gate preemptions at several values of concurrency: a server lets requests wait where they do not fit"
+        return "set measure: {memory: true}"
     if metric == "occupancy":
         return "gate an engine that tells what its loop did (Trace.spent), as kind: native"
     if metric in _SERVERS:

@@ -11,11 +11,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import cycle, islice
 
-from pytest_specgate.engines.base import Engine
+from pytest_specgate.engines.base import Crowds, Engine
 from pytest_specgate.errors import OutOfMemory
 from pytest_specgate.measure.drain import drain
 from pytest_specgate.measure.resident import bounded, forget_peak, peak_resident_bytes, resident_bytes
 from pytest_specgate.records import Arm, Capacity, Request, Throughput, Trace
+from pytest_specgate.suite.prefixes import PrefixSpec
 
 
 def largest(fits: Callable[[int], bool], most: int) -> int:
@@ -64,6 +65,33 @@ def measure_capacity(
     drain(engine)
     kept = tuple(Throughput(number, rates[number]) for number in sorted(rates))
     return Capacity(found, found < most, kept)
+
+
+def measure_served(
+    engine: Crowds, requests: Sequence[Request], arm: Arm, most: int, *, shared: bool = False
+) -> Capacity:
+    """The same of a server, which has requests wait where they do not fit. Raises EngineError.
+
+    Unless their beginnings are to be ``shared``, each request begins in a way of its own: what a prefix cache keeps
+    once for several would let more of them fit.
+    """
+    rates: dict[int, float] = {}
+
+    def fits(concurrency: int) -> bool:
+        batch = _batch(requests, concurrency)
+        rate = engine.crowd(batch if shared else [_cold(request) for request in batch], arm)
+        if rate is not None:
+            rates[concurrency] = rate
+        return rate is not None
+
+    found = largest(fits, most)
+    return Capacity(found, found < most, tuple(Throughput(number, rates[number]) for number in sorted(rates)))
+
+
+def _cold(request: Request) -> Request:
+    first, *others = request.messages
+    begin = PrefixSpec(kind="cold").before(request.prompt)
+    return replace(request, messages=(replace(first, content=begin + first.content), *others))
 
 
 def _batch(requests: Sequence[Request], size: int) -> list[Request]:

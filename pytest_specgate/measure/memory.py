@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_specgate.codec import decode, encode
-from pytest_specgate.engines.base import Alternating, Engine, EngineContext, Watches
+from pytest_specgate.engines.base import Alternating, Crowds, Engine, EngineContext, Watches
 from pytest_specgate.errors import EngineError
+from pytest_specgate.measure.capacity import measure_served
 from pytest_specgate.measure.child import ChildFailed, ask, encode_context
 from pytest_specgate.measure.dialogue import Dialogue
 from pytest_specgate.measure.schedule import blocks
@@ -41,14 +42,22 @@ def measure_memory(
     Raises EngineError, with a child's last words.
     """
     if isinstance(running, Watches):
-        return {arm: _watch(running, case, arm, _soaked(case, arm, measure)) for arm in Arm}
+        return {arm: _watch(running, case, arm, measure) for arm in Arm}
     return {arm: _run_child(replace(context, arms=(arm,)), _order(case, arm, measure)) for arm in Arm}
 
 
-def _watch(engine: Watches, case: Case, arm: Arm, soak: int) -> MemoryReading:
+def _watch(engine: Watches, case: Case, arm: Arm, measure: MeasureSpec) -> MemoryReading:
     if isinstance(engine, Alternating) and engine.apart:
         engine.begin(arm)
-    return engine.watch([*blocks(requests_for(case), case.concurrency)], arm, soak)
+    reading = engine.watch([*blocks(requests_for(case), case.concurrency)], arm, _soaked(case, arm, measure))
+    if not isinstance(engine, Crowds) or not CAPACITY & {gate.spec.metric for gate in case.gates}:
+        return reading
+    as_they_are = case.scenario.spec.prefix.kind == "shared"
+    try:
+        found = measure_served(engine, requests_for(case), arm, measure.capacity.most, shared=as_they_are)
+    except EngineError as error:
+        return replace(reading, untold={**reading.untold, "max_batch": f"{error.what} — {error.hint}"})
+    return replace(reading, capacity=found)
 
 
 def _soaked(case: Case, arm: Arm, measure: MeasureSpec) -> int:

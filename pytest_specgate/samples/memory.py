@@ -35,7 +35,7 @@ def unscored(memory: Mapping[Arm, MemoryReading]) -> dict[str, str]:
     """Metric → why the candidate arm's reading has none of it, where that is known; a ratio needs both arms."""
     arms = [memory[arm] for arm in (Arm.REFERENCE, Arm.CANDIDATE) if arm in memory]
     found: dict[str, str] = {}
-    for name in SOURCES:
+    for name in (*SOURCES, "max_batch"):
         whys = [reading.untold[name] for reading in arms if name in reading.untold]
         found |= {f"{name}_ratio": whys[-1]} if whys else {}
         found |= {name: arms[-1].untold[name]} if arms and name in arms[-1].untold else {}

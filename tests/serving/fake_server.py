@@ -32,6 +32,8 @@ class Counters:
     accepted: int = 0
     accepted_at: list[int] = field(default_factory=list)
     preempted: int = 0
+    running: int = 0
+    waiting: int = 0
     prompts: list[list[str]] = field(default_factory=list)
 
     def cached(self, words: list[str]) -> int:
@@ -72,6 +74,8 @@ class Counters:
         for position, value in enumerate(self.accepted_at if script.k else ()):
             label = f'{{engine="0",model_name="smol",position="{position}"}}'
             lines.append(f"vllm:spec_decode_num_accepted_tokens_per_pos_total{label} {value}.0")
+        if script.slots or script.room:
+            lines += [f"vllm:num_requests_{name} {getattr(self, name)}.0" for name in ("running", "waiting")]
         return "\n".join([*lines, script.gauges]) + "\n"
 
 
@@ -99,7 +103,7 @@ class FakeServer:
         self.connections = 0
         self.pages: dict[str, Page] = {}
         self.posts: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
-        self.together = 0
+        self.together = self._looks = 0
         self.after_reply: Callable[[], None] = lambda: None
         self._key, self._tls, self._owner = key, tls, owner
         self._writers: set[asyncio.StreamWriter] = set()
@@ -188,7 +192,24 @@ class FakeServer:
         self.headers.append(headers)
         if script.drips:
             await _drip(writer)
-        return await self._answer(writer, self.requests[-1])
+        return await self._in_turn(writer, self.requests[-1])
+
+    async def _in_turn(self, writer: asyncio.StreamWriter, body: Mapping[str, Any]) -> bool:
+        """Answer when there is a slot for it."""
+        counters, script = self.counters, self.script
+        self._looks = 0
+        counters.waiting += 1
+        while script.slots and counters.running >= script.slots:
+            await asyncio.sleep(0.001)
+        counters.waiting -= 1
+        counters.running += 1
+        counters.preempted += int(0 < script.room < counters.running)
+        while script.held and body.get("ignore_eos") and self._looks < 2:
+            await asyncio.sleep(0.001)
+        try:
+            return await self._answer(writer, body)
+        finally:
+            counters.running -= 1
 
     def _model(self) -> dict[str, Any]:
         room = {"max_model_len": self.script.window} if self.script.window else {}
@@ -196,6 +217,7 @@ class FakeServer:
 
     def _page(self, path: str) -> Page:
         script = self.script
+        self._looks += path == "/metrics"
         models = {"object": "list", "data": [self._model()]}
         own: dict[str, Page] = {"/v1/models": (200, "application/json", json.dumps(models))}
         if self._owner == "vllm":

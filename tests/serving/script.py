@@ -31,6 +31,8 @@ class Script:
     ``wrong_every`` so many tokens (a draft's word is kept unseen), ``drips`` (headers for ever, byte by byte),
     ``claims`` so many tokens more in its usage than there are.
 
+    Of requests beyond ``slots`` (0 is no bound) each waits for another's end; of more than ``room`` that run one is put
+    back. One that is ``held`` answers requests to their full length once its metrics were read twice since the last.
     ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a
     prompt is as many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no
     ``several`` answers, it gives one.
@@ -75,6 +77,9 @@ class Script:
     version: str = "0.32.0"
     gauges: str = ""
     preempts: int = 0
+    slots: int = 0
+    held: bool = False
+    room: int = 0
     caches: bool = False
     several: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.plugin.conftest import Project, project
 from tests.serving.fake_server import FakeServer
+from tests.serving.script import Script
 from tests.serving.test_end_to_end import SPECULATES, served
 from tests.serving.test_started import FAST, STARTED, arm
 from tests.serving.test_started import served as started
@@ -255,15 +256,57 @@ def test_a_server_that_does_not_count_them_is_unmeasured(project: Project) -> No
     assert told in said(result)
 
 
-def test_the_largest_batch_of_a_server_is_told_by_what_it_puts_back(project: Project) -> None:
-    with FakeServer() as plain, FakeServer(SPECULATES) as fast:
-        gate = {"metric": "max_batch", "limit": ">=2"}
-        project.suite(gate, engines=served(plain.url, fast.url), measure={"rounds": 1})
-        result = project.run("--specgate", "suites")
+BATCH = (
+    {"metric": "max_batch", "limit": "3..3"},
+    {"metric": "max_batch_ratio", "limit": "0.5x..0.5x"},
+)
+#: Answers when it was looked at, however busy the machine is.
+HELD = replace(SPECULATES, held=True)
+
+
+def filled(
+    project: Project, candidate: Script, *gates: dict[str, str]
+) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
+    """The run of a suite whose reference server has six slots, and what the candidate's server was asked."""
+    with FakeServer(Script(slots=6, held=True)) as plain, FakeServer(candidate) as fast:
+        scenario = {"category": "qa", "prompts": {"file": "prompts/p.jsonl", "limit": 1}, "max_tokens": 13}
+        measure = {"rounds": 1, "warmup": 1, "capacity": {"most": 7}}
+        project.suite(*gates, engines=served(plain.url, fast.url), scenarios={"qa": scenario}, measure=measure)
+        result = project.run("--specgate", "--specgate-report=out.json", "suites")
+    return result, fast.requests
+
+
+@pytest.mark.parametrize("bound", [{"slots": 3}, {"slots": 5, "room": 3}], ids=["waits", "puts-back"])
+def test_the_largest_batch_of_a_server_is_where_nobody_waits_and_nobody_is_put_back(
+    project: Project, bound: dict[str, int]
+) -> None:
+    result, asked = filled(project, replace(HELD, **bound), *BATCH)
+
+    result.assert_outcomes(passed=2)
+    capacity = report(project)["memory"]["candidate"]["capacity"]
+    assert (capacity["max_batch"], capacity["exhausted"]) == (3, True)
+    assert [rate["concurrency"] for rate in capacity["rates"]] == [1, 2, 3]
+    crowd = [body for body in asked if body.get("ignore_eos")]
+    begins = [body["messages"][0]["content"].partition("\n")[0] for body in crowd]
+    assert len(crowd) == 1 + 2 + 4 + 3
+    assert len(set(begins)) == 4  # what a prefix cache keeps for one of them is of no use to another
+
+
+def test_a_server_without_such_gauges_tells_no_largest_batch(project: Project) -> None:
+    result, _ = filled(project, HELD, BATCH[0])
 
     result.assert_outcomes(errors=1)
-    told = "max_batch: not measured by this engine (openai) — gate preemptions at several values of concurrency"
+    told = "max_batch was not measured: candidate server "
     assert told in said(result)
+    assert "does not tell how many requests it runs at once — start vLLM without --disable-log-stats" in said(result)
+
+
+def test_requests_that_are_over_too_soon_tell_no_largest_batch(project: Project) -> None:
+    result, _ = filled(project, replace(SPECULATES, gauges="vllm:num_requests_running 0.0\n"), BATCH[0])
+
+    result.assert_outcomes(errors=1)
+    why = "was never seen to run 1 requests at once, nor to let one wait: they were over too soon"
+    assert f"{why} — raise the scenario's max_tokens" in said(result)
 
 
 def test_a_pid_is_for_a_server_at_a_url(project: Project) -> None:

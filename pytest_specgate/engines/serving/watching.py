@@ -21,6 +21,7 @@ from pytest_specgate.records import Arm, MemoryReading, Served, Soak
 if TYPE_CHECKING:
     from pytest_specgate.engines.serving.client import Client, Exchange, Post
     from pytest_specgate.engines.serving.dialects import Dialect
+    from pytest_specgate.engines.serving.stream import Answer
 
 #: Seconds between two looks.
 PAUSE = 0.05
@@ -69,8 +70,8 @@ class Watch:
         self._gpus: Gpus | Unseen = open_gpus()
         self._glances: list[Glance] = []
 
-    async def during(self, client: Client, work: Awaitable[Sequence[Exchange]]) -> None:
-        """Wait for the answers, looking all the while. Raises Failure for one that is an error, or breaks off."""
+    async def during(self, client: Client, work: Awaitable[Sequence[Exchange]]) -> list[Answer]:
+        """The answers, looking all the while. Raises Failure for one that is an error, or breaks off."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=PAUSE))[0]:
@@ -78,9 +79,14 @@ class Watch:
                 if not task.done():  # what ended meanwhile holds its cache no more
                     self._glance(pressure)
             self._glance(Pressure())
-            wear.answers(task.result())
+            return wear.answers(task.result())
         finally:
             task.cancel()
+
+    @property
+    def pressures(self) -> list[Pressure]:
+        """How full the server was at each look."""
+        return [glance.pressure for glance in self._glances]
 
     async def soak(self, client: Client, posts: Sequence[Post], blocks: int) -> Soak:
         """Send the posts so many times, and look after each: bytes resident, on GPUs and in the pool, and drafts."""
@@ -120,7 +126,7 @@ class Watch:
             kv_cache_draft=rooms.kv_cache_draft or None,
             gpus={} if peak is None or isinstance(peak.held, Unseen) else dict(peak.held),
             untold=self._untold(),
-            served=_served(rooms, [g.pressure for g in self._glances]),
+            served=_served(rooms, self.pressures),
         )
 
     # --- how ---------------------------------------------------------------------------------------------

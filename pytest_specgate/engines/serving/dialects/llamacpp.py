@@ -165,13 +165,14 @@ def _room_for(target: Sequence[str], lines: Sequence[str], probe: Probe) -> int 
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
     """Older builds have a gauge of the share, later ones tell of each slot how far it is."""
-    told = gauges(pages.get("/metrics", ""), ("llamacpp:kv_cache_usage_ratio",), "llamacpp:requests_deferred")
+    names = (("llamacpp:kv_cache_usage_ratio",), "llamacpp:requests_deferred", "llamacpp:requests_processing")
+    told = gauges(pages.get("/metrics", ""), *names)
     try:
         slots = json.loads(pages.get("/slots", ""))
         tokens = sum(map(_held, slots))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return told
-    return Pressure(told.usage, told.waiting, tokens)
+    return Pressure(told.usage, told.waiting, tokens, told.running)
 
 
 def _held(slot: Mapping[str, object]) -> int:

@@ -39,19 +39,21 @@ class Rooms:
 class Pressure:
     """How full a server is at this moment: the share of its pool that is taken (0-1), and the requests that wait.
 
-    ``tokens`` are those that take the pool, where a server counts them and tells no share.
+    ``tokens`` are those that take the pool, where a server counts them and tells no share; ``running`` are the requests
+    that it works at.
     """
 
     usage: float | None = None
     waiting: int | None = None
     tokens: int | None = None
+    running: int | None = None
 
 
-def gauges(page: str, usage: tuple[str, ...], waiting: str) -> Pressure:
-    """Read both from a page of metrics: the first of the ``usage`` gauges that is there, its mean over replicas."""
+def gauges(page: str, usage: tuple[str, ...], waiting: str, running: str) -> Pressure:
+    """Read all from a page of metrics: the first of the ``usage`` gauges that is there, its mean over replicas."""
     series = parse(page)
     known = [value for name in usage if (value := series.mean(name)) is not None]
-    return Pressure(known[0] if known else None, series.total(waiting))
+    return Pressure(known[0] if known else None, series.total(waiting), running=series.total(running))
 
 
 def found(lines: Iterable[str], pattern: re.Pattern[str]) -> list[re.Match[str]]:

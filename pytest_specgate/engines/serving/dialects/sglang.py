@@ -148,7 +148,8 @@ def _plausible(value: object) -> bool:
 
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
-    return gauges(pages.get("/metrics", ""), ("sglang:token_usage",), "sglang:num_queue_reqs")
+    page = pages.get("/metrics", "")
+    return gauges(page, ("sglang:token_usage",), "sglang:num_queue_reqs", "sglang:num_running_reqs")
 
 
 def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:

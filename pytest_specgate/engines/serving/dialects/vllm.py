@@ -164,7 +164,7 @@ def _tokens_of(probe: Probe) -> int | None:
 
 
 def _pressure(pages: Mapping[str, str]) -> Pressure:
-    return gauges(pages.get("/metrics", ""), _USAGE, "vllm:num_requests_waiting")
+    return gauges(pages.get("/metrics", ""), _USAGE, "vllm:num_requests_waiting", "vllm:num_requests_running")
 
 
 def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:
