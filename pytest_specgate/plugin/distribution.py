@@ -6,6 +6,8 @@ xdist to be installed.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ import pytest
 from pytest_specgate import masking
 from pytest_specgate.codec import decode, encode
 from pytest_specgate.records import Measurement
+from pytest_specgate.suite.cases import expand
 from pytest_specgate.suite.matrix import Grid
 
 if TYPE_CHECKING:
@@ -110,8 +113,13 @@ def wanted(run: Run) -> dict[str, Wanted]:
 
 def grids(run: Run) -> dict[str, Grid]:
     """Where the engines of the suites' matrices stand, for those suites that this process ran something of."""
-    found = {run.shown(path): session.suite.grid for (path, _), session in run.sessions.items()}
-    return {suite: grid for suite, grid in found.items() if grid is not None}
+    found: dict[str, Grid] = {}
+    for (path, _), session in run.sessions.items():
+        suite, grid = run.shown(path), session.suite.grid
+        if grid is not None and suite not in found:
+            gates = Counter(case.engine for case in expand(session.suite) for _ in case.gates)
+            found[suite] = replace(grid, gates=gates)
+    return found
 
 
 def _results(run: Run) -> dict[str, list[CaseResult]]:

@@ -2,7 +2,7 @@
 
 Works exactly: every gate passed, and both arms gave the same tokens everywhere. Within ties: every gate passed, texts
 part, and a gate found each token the target's own choice within its rounding. A passing cell is never called either
-where no text of it was compared.
+where no text of it was compared, or where only some of its gates ran.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def tabulated(
     for suite, grid in grids.items():
         why = (absent or {}).get(suite, {})
         cells = [
-            _cell(engine, place, views.get((suite, engine), ()), why.get(engine, ""))
+            _in_part(
+                _cell(engine, place, views.get((suite, engine), ()), why.get(engine, "")),
+                sum(len(view.verdicts) for view in views.get((suite, engine), ())),
+                grid.gates.get(engine, 0),
+            )
             for engine, place in grid.engines.items()
         ]
         cells += [Cell("+".join(one.place), one.place, State.ABSENT, one.reason) for one in grid.left_out]
@@ -53,6 +57,13 @@ def _cell(engine: str, place: tuple[str, ...], views: Sequence[CaseView], absent
         fails = worst.outcome is not Outcome.INCONCLUSIVE and not worst.softened
         return Cell(engine, place, _STATES[worst.outcome], f"{worst.gate}: {worst.reason}", not fails)
     return Cell(engine, place, _working([view.measurement for view in views], verdicts))
+
+
+def _in_part(cell: Cell, ran: int, gates: int) -> Cell:
+    """The cell; one that is fine by some of its gates alone, the others being deselected or not reached, is not so."""
+    if cell.state not in (State.EXACT, State.TIES, State.UNCOMPARED) or ran >= gates:
+        return cell
+    return replace(cell, state=State.PARTIAL, note=f"{ran} of {gates} gates ran, and passed")
 
 
 def _working(taken: Sequence[Measurement | None], verdicts: Sequence[Verdict]) -> State:

@@ -18,6 +18,7 @@ class State(str, Enum):
     EXACT = "works exactly"
     TIES = "works within ties"
     UNCOMPARED = "runs, no text compared"
+    PARTIAL = "passed in part"
     REFUSED = "refused"
     UNDECIDED = "undecided"
     BROKEN = "broken"
@@ -29,6 +30,7 @@ SIGNS = {
     State.EXACT: "=",
     State.TIES: "~",
     State.UNCOMPARED: "o",
+    State.PARTIAL: "-",
     State.REFUSED: "r",
     State.UNDECIDED: "?",
     State.BROKEN: "X",
@@ -40,6 +42,7 @@ SIGNS = {
 class Cell:
     """One engine: ``place`` is its options, one per axis; ``note`` is why it is refused, broken, undecided or not run.
 
+    Of one that passed in part it is how much of it ran.
     ``expected`` is false where a gate of it fails, or could not be judged, against what the suite says; an undecided
     one is not told apart by it.
     """
@@ -111,11 +114,17 @@ def sign(cell: Cell | None, number: int | None) -> str:
 
 
 def counted(matrix: Matrix) -> str:
-    """``312 cells: 200 works exactly (=), 90 refused (r), 4 of them unexpected (!)``."""
+    """``312 cells: 200 works exactly (=), 90 refused (r), 22 not run (.); 4 fail the build (!)``."""
     found = [(state, [cell for cell in matrix.cells if cell.state is state]) for state in State]
-    parts = [f"{len(cells)} {state.value} ({SIGNS[state]})" for state, cells in found if cells]
+    parts = [f"{len(cells)} {state.value} ({SIGNS[state]}{_untold(cells)})" for state, cells in found if cells]
     wrong = sum(not cell.expected for cell in matrix.cells)
     return f"{len(matrix.cells)} cells: {', '.join(parts)}; {wrong or 'none'} fail{'s' * (wrong == 1)} the build (!)"
+
+
+def _untold(cells: Sequence[Cell]) -> str:
+    """What is the matter with engines that did not run for no reason of their own."""
+    silent = sum(cell.state is State.ABSENT and not cell.note for cell in cells)
+    return f"; {silent} of them deselected or not reached" if silent else ""
 
 
 def combinations(axes: Sequence[Axis]) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ options in the order of the axes, under those of the rules that match it. How en
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -65,11 +65,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Where each engine of a matrix stands: its options, one per axis."""
+    """Where each engine of a matrix stands: its options, one per axis.
+
+    ``gates`` is how many verdicts each engine gets where all of it runs; one that is not named has no such number.
+    """
 
     axes: tuple[Axis, ...]
     engines: Mapping[str, tuple[str, ...]]
     left_out: tuple[LeftOut, ...] = ()
+    gates: Mapping[str, int] = field(default_factory=dict)
 
     def chosen(self, where: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         """The engines that have, on every axis named, one of these options."""

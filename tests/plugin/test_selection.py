@@ -97,3 +97,45 @@ def test_more_checks_widen_intervals(project: Project) -> None:
     project.suite(*[{**PASS, "metric": m, "limit": ">=1 ms"} for m in ("tpot", "e2el")], name="more")
 
     assert _interval(project.run("--specgate", "suites/demo.specgate.yaml", "suites/more.specgate.yaml")) != alone
+
+
+MATRIX = """\
+specgate: 1
+matrix:
+  engine: {kind: scripted}
+  axes:
+    model: {good: {}, gone: {options: {fault: start}}, odd: {options: {fault: diverge}}}
+  rules:
+    - {where: {model: gone}, engine: {expect: {refused: cannot start}}}
+scenarios:
+  qa: {category: qa, prompts: prompts/p.jsonl}
+measure: {rounds: 1, memory: false, costs: false}
+gates:
+  - {metric: exact_match, limit: "==100%"}
+  - {metric: length_ratio, limit: "1x..1x"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cells", "counted"),
+    [
+        (["-k", "not odd"], "good = gone r1 odd .", "1 works exactly (=), 1 refused (r), 1 not run (.; 1 of them "),
+        (["-k", "good"], "good = gone . odd .", "1 works exactly (=), 2 not run (.; 2 of them "),
+        # A text that parts shows by one gate alone: by the others nothing is known to work.
+        (["-k", "length_ratio"], "good -1 gone r2 odd -1", "2 passed in part (-), 1 refused (r); none fail"),
+        (["-k", "odd", "-x"], "good . gone . odd X1!", "1 broken (X), 2 not run (.; 2 of them "),
+    ],
+)
+def test_what_was_deselected_is_fine_in_no_matrix(
+    project: Project, arguments: list[str], cells: str, counted: str
+) -> None:
+    project.suite(PASS)
+    project.write("suites/demo.specgate.yaml", MATRIX)
+
+    result = project.run("--specgate", "-p", "no:randomly", *arguments)
+
+    lines = result.outlines
+    shown = [line.split() for line in lines if line.split()[:1] in (["good"], ["gone"], ["odd"])]
+    assert " ".join(word for words in shown for word in words) == cells
+    assert any(line.startswith(f"3 cells: {counted}") for line in lines), lines
+    assert ("1: 1 of 2 gates ran, and passed" in " ".join(lines)) == ("length_ratio" in arguments)

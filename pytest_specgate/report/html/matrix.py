@@ -12,6 +12,7 @@ _WORDS = {
     State.EXACT: ("exact", "pass"),
     State.TIES: ("ties", "pass"),
     State.UNCOMPARED: ("runs", "unknown"),
+    State.PARTIAL: ("in part", "unknown"),
     State.REFUSED: ("refused", "unknown"),
     State.UNDECIDED: ("undecided", "inconclusive"),
     State.BROKEN: ("broken", "fail"),
