@@ -20,9 +20,11 @@ from pytest_specgate.gates.decision import gather, plain
 from pytest_specgate.gates.parts import broken_environment, from_elsewhere
 from pytest_specgate.gates.shift import difference
 from pytest_specgate.gates.wording import Amount, drift_checks
-from pytest_specgate.metrics import METRICS, Better, Family, Unit
+from pytest_specgate.labels import in_order, metric_of, split
+from pytest_specgate.metrics import Better, Family, Unit
 from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Stored, Verdict
 from pytest_specgate.report.document import Report
+from pytest_specgate.report.outline import WORST_FIRST
 from pytest_specgate.samples import reduce
 from pytest_specgate.samples.values import values
 from pytest_specgate.stats import paired, rates
@@ -36,7 +38,6 @@ from pytest_specgate.suite.model import GateSpec
 ALLOWED, ALLOWED_SLOPE = "5%", "0.02"
 #: All or nothing: these judge a run by itself, and compare with no other.
 WHOLE = frozenset({Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS})
-_WORST_FIRST = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.PASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Row:
     @property
     def better(self) -> bool:
         """Whether the change is an improvement beyond chance."""
-        kind = METRICS[self.label.partition(".")[0]].better
+        kind = metric_of(self.label).better
         if self.change is None or self.outcome is not Outcome.PASS:
             return False
         return self.change.low > 0 if kind is Better.HIGHER else self.change.high < 0 and kind is Better.LOWER
@@ -95,7 +96,7 @@ class Comparison:
         found = {row.outcome for case in self.cases for row in case.rows}
         if self.gone:
             found.add(Outcome.INCONCLUSIVE)
-        return next((outcome for outcome in _WORST_FIRST if outcome in found), Outcome.INCONCLUSIVE)
+        return next((outcome for outcome in WORST_FIRST if outcome in found), Outcome.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +138,12 @@ def _labels(question: Question, reports: Iterable[Report], case: str) -> list[st
     """Metrics, with their statistic, in the order of the table."""
     if question.metrics:
         return list(question.metrics)
-    judged = {verdict.gate for report in reports for verdict in report.verdicts if verdict.case == case}
-    order = list(METRICS)
-    known = [label for label in judged if label.partition(".")[0] in METRICS]
-    return sorted(known, key=lambda label: (order.index(label.partition(".")[0]), label))
+    return in_order(verdict.gate for report in reports for verdict in report.verdicts if verdict.case == case)
 
 
 def _gate(label: str, question: Question) -> Gate:
     """The gate that asks whether a metric got worse by more than is allowed."""
-    name, _, statistic = label.partition(".")
-    metric, given = METRICS[name], question.allowed or {}
+    (name, statistic), metric, given = split(label), metric_of(label), question.allowed or {}
     asked: dict[str, object] = {"metric": name, **({"statistic": statistic} if statistic else {})}
     if metric.family in WHOLE:
         asked["limit"] = "==100%"
@@ -216,7 +213,7 @@ def _reason(verdict: Verdict) -> str:
 
 
 def _deciding(checks: Sequence[Check]) -> Check | None:
-    return min(checks, key=lambda check: _WORST_FIRST.index(check.outcome), default=None)
+    return min(checks, key=lambda check: WORST_FIRST.index(check.outcome), default=None)
 
 
 def _values(gate: Gate, verdict: Verdict, stored: Stored, after: Samples) -> tuple[float | None, float | None]:

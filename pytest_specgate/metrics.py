@@ -65,6 +65,11 @@ class Metric:
     family: Family
     definition: str
 
+    @property
+    def by_points(self) -> bool:
+        """Whether changes are told in its own unit, as of shares, slopes and scores, and not as shares of what was."""
+        return self.unit in (Unit.FRACTION, Unit.SCORE, Unit.SLOPE)
+
 
 _TABLE = (
     Metric(

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, TextIO
 from tabulate import tabulate
 
 from pytest_specgate.errors import SpecgateError
+from pytest_specgate.labels import metric_of
 from pytest_specgate.masking import masker
 from pytest_specgate.metrics import METRICS, STATISTICS, Family, Unit
 from pytest_specgate.records import Interval, Outcome
-from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.report.escape import ascii_alone, flat, in_ascii
 from pytest_specgate.units import did_you_mean, format_value, parse_allowance
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def show(chosen: argparse.Namespace, out: TextIO) -> int:
     question = Question(tuple(map(_known, chosen.metric)), dict(map(_allowance, chosen.allow)))
     first, second = document.read(chosen.first), document.read(chosen.second)
     found = compare(first, second, question)
-    ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
+    ascii_only = ascii_alone(out)
     hide, spell = masker(os.environ), in_ascii if ascii_only else str
     names = (chosen.first.name, chosen.second.name)
     out.writelines(f"{spell(hide(line))}\n" for line in _lines(found, names, ascii_only=ascii_only))
@@ -83,7 +84,7 @@ def _allowance(text: str) -> tuple[str, str]:
     name, equals, change = text.rpartition("=")
     label = _known(name) if equals else ""
     try:
-        parse_allowance(change, METRICS[label.partition(".")[0]].unit if label else Unit.RATIO)
+        parse_allowance(change, metric_of(label).unit if label else Unit.RATIO)
     except ValueError as error:
         raise SpecgateError(f"--allow: {error}") from error
     if not label and not change.strip().endswith("%"):
@@ -116,7 +117,7 @@ def _table(rows: Sequence[Row], names: tuple[str, str], *, ascii_only: bool) -> 
 
 
 def _unit(row: Row) -> Unit:
-    return METRICS[row.label.partition(".")[0]].unit
+    return metric_of(row.label).unit
 
 
 def _value(row: Row, value: float | None) -> str:

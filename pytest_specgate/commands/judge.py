@@ -22,7 +22,7 @@ from pytest_specgate.records import Measurement, Outcome, Verdict
 from pytest_specgate.report import document, faces, terminal
 from pytest_specgate.report.advice import advise
 from pytest_specgate.report.advised import Wanted, wanted
-from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.report.escape import ascii_alone, flat, in_ascii
 from pytest_specgate.report.matrices import tabulated
 from pytest_specgate.report.since import Compared, compared
 from pytest_specgate.report.tabled import State
@@ -92,7 +92,7 @@ def _refuse_unknown_faces(paths: Sequence[Path]) -> None:
 
 
 def _lines(again: _Again, told: document.Report, out: TextIO) -> Iterator[str]:
-    ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
+    ascii_only = ascii_alone(out)
     hide = masker(os.environ)
     verdicts = [masked(verdict, hide) for verdict in again.verdicts]
     width = shutil.get_terminal_size().columns

@@ -68,6 +68,7 @@ def show(chosen: argparse.Namespace, out: TextIO) -> int:
     from pytest_specgate.commands import study_table
     from pytest_specgate.commands.progress import Progress
     from pytest_specgate.masking import masker
+    from pytest_specgate.report.escape import ascii_alone
     from pytest_specgate.study import ledger, tally
     from pytest_specgate.study.run import run
 
@@ -85,7 +86,7 @@ def show(chosen: argparse.Namespace, out: TextIO) -> int:
     report = tally.tally(plan, builds)
     if chosen.json:
         tally.write(chosen.json, report)
-    ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
+    ascii_only = ascii_alone(out)
     lines = map(masker(os.environ), study_table.lines(report, ascii_only=ascii_only))
     out.writelines(f"{line}\n" for line in lines)
     return int(report.errors > 0)

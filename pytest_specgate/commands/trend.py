@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.files import write_atomically
+from pytest_specgate.labels import split
 from pytest_specgate.masking import masker
 from pytest_specgate.metrics import METRICS, Unit
-from pytest_specgate.report.escape import in_ascii
+from pytest_specgate.report.escape import ascii_alone, in_ascii
 from pytest_specgate.units import did_you_mean, parse_quantity
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def show(chosen: argparse.Namespace, out: TextIO) -> int:
     found = trends(series(history.runs, choice))
     if not found:
         raise SpecgateError(f"{history.path}: {len(history.runs)} runs, none of them fits — {_wider(choice)}")
-    ascii_only = not (out.encoding or "utf-8").lower().startswith("utf")
+    ascii_only = ascii_alone(out)
     hide = masker(os.environ)
     spell = in_ascii if ascii_only else str
     out.writelines(f"{spell(hide(line))}\n" for line in lines(found, history.problems, ascii_only=ascii_only))
@@ -90,7 +91,7 @@ def status(found: Sequence[Trend], allow: float) -> int:
 
 
 def _known(metric: str) -> str:
-    if metric.partition(".")[0] not in METRICS:
+    if split(metric)[0] not in METRICS:
         what = f"--metric: unknown metric {metric!r}{did_you_mean(metric, METRICS)}"
         raise SpecgateError(f"{what} — choose one of: {', '.join(METRICS)}")
     return metric

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_specgate.history.record import CaseLine, RunLine
-from pytest_specgate.metrics import METRICS, Better, Family, Metric, Unit
+from pytest_specgate.labels import in_order, metric_of, split
+from pytest_specgate.metrics import Better, Family, Metric
 from pytest_specgate.records import Outcome
 
-_BY_POINTS = frozenset({Unit.FRACTION, Unit.SCORE, Unit.SLOPE})
 _TIMED = frozenset({Family.SPEEDUP, Family.LATENCY})
 
 
@@ -53,7 +53,7 @@ class Series:
     @property
     def metric(self) -> Metric:
         """The metric's definition."""
-        return METRICS[self.label.partition(".")[0]]
+        return metric_of(self.label)
 
     def scaled(self, value: float) -> float:
         """The value on the scale on which noise is even: its logarithm where changes are factors."""
@@ -108,12 +108,13 @@ def _of_case(key: tuple[str, str, str], taken: Sequence[tuple[RunLine, CaseLine]
     latest = taken[-1][1].workload
     same = [(run, case) for run, case in taken if case.workload == latest]
     for label in _labels((case for _, case in same), choice):
-        timed = METRICS[label.partition(".")[0]].family in _TIMED
+        metric = metric_of(label)
+        timed = metric.family in _TIMED
         valued = [(run, case) for run, case in same if label in case.values]
         kept = [(run, case) for run, case in valued if not (timed and case.broken)]
         if valued:
             points = tuple(Point(run, case, case.values[label]) for run, case in kept)
-            relative = METRICS[label.partition(".")[0]].unit not in _BY_POINTS and all(one.value > 0 for one in points)
+            relative = not metric.by_points and all(one.value > 0 for one in points)
             yield Series(*key, label, points, relative, len(taken) - len(same), len(valued) - len(kept))
 
 
@@ -123,8 +124,5 @@ def _labels(cases: Iterable[CaseLine], choice: Choice) -> list[str]:
     for case in cases:
         judged = (label for label, outcome in case.outcomes.items() if outcome is not Outcome.ERROR)
         seen.update(case.values if choice.metrics else judged)
-    known = [label for label in seen if label.partition(".")[0] in METRICS]
-    if choice.metrics:
-        known = [label for label in known if label in choice.metrics or label.partition(".")[0] in choice.metrics]
-    order = list(METRICS)
-    return sorted(known, key=lambda label: (order.index(label.partition(".")[0]), label))
+    found = in_order(seen)
+    return [one for one in found if not choice.metrics or one in choice.metrics or split(one)[0] in choice.metrics]

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.history.record import RunLine
 from pytest_specgate.interop import figures, outcomes, tags
+from pytest_specgate.labels import split
 from pytest_specgate.metrics import METRICS, Unit
 
 #: Units as UCUM, which OpenTelemetry uses, writes them.
@@ -66,7 +67,7 @@ def record(run: RunLine, provider: Any) -> None:
     meter, common = provider.get_meter("pytest_specgate", run.version), tags(run)
     gauges: dict[str, Any] = {}
     for one in figures(run):
-        metric = METRICS.get(one.metric.partition(".")[0])
+        metric = METRICS.get(split(one.metric)[0])
         if one.metric not in gauges:
             unit = _UNITS.get(metric.unit, "1") if metric else "1"
             told = metric.definition if metric else ""

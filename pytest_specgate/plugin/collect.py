@@ -19,7 +19,7 @@ from pytest_specgate.errors import Location, SpecgateError, SuiteError
 from pytest_specgate.plugin import distribution, judging
 from pytest_specgate.plugin.keys import RUN
 from pytest_specgate.suite.cases import Case, Gate, Suite, expand, gate_id
-from pytest_specgate.suite.load import load_suite
+from pytest_specgate.suite.load import load_suite, shown
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
@@ -194,8 +194,7 @@ def nothing_found(passed_over: list[Path], root: Path) -> str:
     what = "--specgate found no suite"
     if not passed_over:
         return f"{what} and no other YAML file — name the folder that holds your *.specgate.yaml files"
-    paths = sorted(set(passed_over))
-    names = [str(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths]
+    names = [str(shown(path, root)) for path in sorted(set(passed_over))]
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     hint = "name suites *.specgate.yaml, or pass a file's path on the command line"
     return f"{what}; passed over: {', '.join(names[:10])}{more} — {hint}"

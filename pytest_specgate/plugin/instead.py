@@ -10,7 +10,7 @@ import pytest
 
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.plugin.collect import GateItem
-from pytest_specgate.report.escape import flat
+from pytest_specgate.report.escape import ascii_alone, flat
 
 if TYPE_CHECKING:
     from pytest_specgate.plugin.run import Run
@@ -32,7 +32,7 @@ def _plan(run: Run, session: pytest.Session) -> list[str]:
     chosen = run.options
     sources = Sources(chosen.baselines, chosen.history)
     asked = Asked(chosen.update, chosen.update_sessions, chosen.budget)
-    ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    ascii_only = ascii_alone(sys.stdout)
     found = plan(selected(run, session), sources, asked)
     return [*lines(found, ascii_only=ascii_only), *_left_out(run, session)]
 

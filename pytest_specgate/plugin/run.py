@@ -20,6 +20,7 @@ from pytest_specgate.plugin.progress import Progress
 from pytest_specgate.records import Verdict
 from pytest_specgate.suite.cases import Case
 from pytest_specgate.suite.checks import checks_in
+from pytest_specgate.suite.load import shown
 from pytest_specgate.suite.prompts import PromptFiles
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class Run:
 
     def shown(self, path: Path) -> str:
         """Name a file from the root, where it lies below it."""
-        root = self.config.rootpath
-        return str(path.relative_to(root) if path.is_relative_to(root) else path)
+        return str(shown(path, self.config.rootpath))
 
     def skip_reason(self, item: GateItem) -> str | None:
         """Why this run leaves the item's suite or engine alone, or None; looked up once for each."""

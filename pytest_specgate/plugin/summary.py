@@ -11,6 +11,7 @@ import pytest
 from pytest_specgate.masking import masker
 from pytest_specgate.plugin import distribution, outcome
 from pytest_specgate.plugin.run import Run
+from pytest_specgate.report.escape import ascii_alone, flat
 
 
 def header(run: Run) -> str:
@@ -28,7 +29,7 @@ def show(reporter: pytest.TerminalReporter, run: Run) -> None:
         hide = outcome.hider()
         reporter.write_line("\n".join(map(hide, run.instead)))
         return
-    ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    ascii_only = ascii_alone(sys.stdout)
     lines = list(_lines(run, run.config.get_terminal_writer().fullwidth, ascii_only=ascii_only))
     if not lines and not run.ending.problems:
         return
@@ -68,14 +69,10 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
         yield f"report written: {run.shown(path)}"
     if run.ending.remembered is not None:
         yield f"history appended to: {run.shown(run.ending.remembered)}"
-    if run.ending.notes:
-        from pytest_specgate.report.escape import flat
-
-        yield from map(flat, run.ending.notes)
+    yield from map(flat, run.ending.notes)
 
 
 def _update_lines(run: Run) -> Iterator[str]:
-    from pytest_specgate.report.escape import flat
     from pytest_specgate.report.summary import change_lines
 
     for change in run.ending.changes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import TextIO
 
 # Controls (ANSI's ESC among them), invisible and bidirectional characters, half surrogates, tags.
 _HARMFUL = re.compile(
@@ -41,6 +42,11 @@ def one_line(text: str, width: int) -> str:
         return line
     half = (width - 1) // 2
     return f"{line[: width - 1 - half]}…{line[len(line) - half :]}"
+
+
+def ascii_alone(out: TextIO) -> bool:
+    """Whether an output carries no more than ASCII for sure."""
+    return not (out.encoding or "utf-8").lower().startswith("utf")
 
 
 def in_ascii(text: str) -> str:

@@ -16,7 +16,8 @@ from statistics import fmean, stdev
 
 from pytest_specgate import gates
 from pytest_specgate.errors import SpecgateError
-from pytest_specgate.metrics import METRICS, Better, Family, Unit
+from pytest_specgate.labels import in_order, metric_of, split
+from pytest_specgate.metrics import Better, Family
 from pytest_specgate.records import Interval, Outcome, Stored
 from pytest_specgate.session import CaseResult, SuiteSession
 from pytest_specgate.settings import Settings
@@ -31,7 +32,6 @@ from pytest_specgate.units import Allowance, Limit
 #: Proposed even where no gate of the suite asks for them, as far as they are measured.
 ALWAYS = ("speedup", "conditional_acceptance")
 LEAST_RUNS = 3
-_BY_POINTS = frozenset({Unit.FRACTION, Unit.SCORE, Unit.SLOPE})
 #: These judge a run by itself, so that runs say nothing of their limits.
 _BY_THEMSELVES = frozenset({Family.EXACTNESS, Family.DISTRIBUTION, Family.REQUESTS, Family.TASK})
 _ANY = Limit(None, None, "any")
@@ -58,7 +58,7 @@ class Proposal:
     @property
     def by_points(self) -> bool:
         """Whether changes are told in the metric's own unit."""
-        return METRICS[self.label.partition(".")[0]].unit in _BY_POINTS
+        return metric_of(self.label).by_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +113,15 @@ def suggest(
         proposals[key] = _looser(proposals[key], one) if key in proposals else one
     notes += _broken(results)
     count = max(map(len, results.values()), default=0)
-    order = list(METRICS)
-    ordered = sorted(
-        proposals.values(), key=lambda one: (one.engine, one.scenario, order.index(one.label.partition(".")[0]))
-    )
+    order = in_order(label for *_, label in proposals)
+    ordered = sorted(proposals.values(), key=lambda one: (one.engine, one.scenario, order.index(one.label)))
     return Suggestion(count, rate, checks, tuple(ordered), tuple(dict.fromkeys(notes)))
 
 
 def _labels(case: Case) -> list[str]:
     """What the suite's gates ask for and what every suite should; in the order of the table."""
-    named = {gate.spec.label for gate in case.gates if gate.spec.info.family not in _BY_THEMSELVES}
-    order = list(METRICS)
-    return sorted({*named, *ALWAYS}, key=lambda label: (order.index(label.partition(".")[0]), label))
+    named = (gate.spec.label for gate in case.gates if gate.spec.info.family not in _BY_THEMSELVES)
+    return in_order([*named, *ALWAYS])
 
 
 def _broken(results: Mapping[tuple[str, str], Sequence[CaseResult]]) -> Iterator[str]:
@@ -149,14 +146,14 @@ def _gate(label: str) -> Gate:
 
     from pytest_specgate.errors import Location
 
-    name, _, statistic = label.partition(".")
+    name, statistic = split(label)
     asked: dict[str, object] = {"metric": name, "limit": _ANY, "max_drop": _WIDE}
     return Gate(GateSpec.model_validate(asked | ({"statistic": statistic} if statistic else {})), Location(Path()))
 
 
 def _proposal(case: Case, label: str, runs: Sequence[CaseResult], rate: _Rate) -> Proposal:
     """Raises SpecgateError where the metric was not measured, or has no limits."""
-    gate, by_points = _gate(label), METRICS[label.partition(".")[0]].unit in _BY_POINTS
+    gate, by_points = _gate(label), metric_of(label).by_points
     levels = [_limits(gate, run, None, rate) for run in runs]
     changes = [_limits(gate, run, runs[0], rate) for run in runs[1:]]
     level = fmean(one.value for one in levels)
@@ -166,7 +163,7 @@ def _proposal(case: Case, label: str, runs: Sequence[CaseResult], rate: _Rate) -
     own = max(_half(one) for one in levels) / scale
     room, change = rooms(values, rate.alpha)
     room, change = room + own, change + max(_half(one) for one in changes) / scale
-    lower = METRICS[label.partition(".")[0]].better is not Better.LOWER
+    lower = metric_of(label).better is not Better.LOWER
     bound = level * math.exp(-room if lower else room) if logged else level - room if lower else level + room
     return Proposal(
         engine=case.engine,
@@ -223,7 +220,7 @@ def _limits(gate: Gate, run: CaseResult, against: CaseResult | None, rate: _Rate
 
 def _looser(one: Proposal, other: Proposal) -> Proposal:
     """A gate on both cases must hold for both."""
-    lower = METRICS[one.label.partition(".")[0]].better is not Better.LOWER
+    lower = metric_of(one.label).better is not Better.LOWER
     bound = (min if lower else max)(one.bound, other.bound)
     widest = one if one.change >= other.change else other
     return replace(widest, bound=bound, exact=one.exact and other.exact)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pytest_specgate.metrics import METRICS, Better, Family, Metric, Unit
+from pytest_specgate.labels import metric_of, split
+from pytest_specgate.metrics import Better, Family, Metric, Unit
 from pytest_specgate.study.suggest import Proposal, Suggestion
 from pytest_specgate.units import format_value
 
@@ -38,8 +39,7 @@ def gate_text(one: Proposal) -> str | None:
 
     None for a gate that would be off, or could not fail.
     """
-    name, _, statistic = one.label.partition(".")
-    metric = METRICS[name]
+    (name, statistic), metric = split(one.label), metric_of(one.label)
     parts = [f"metric: {name}", *([f"statistic: {statistic}"] if statistic else [])]
     if one.exact and one.level == 1.0 and metric.unit is Unit.FRACTION:
         parts.append('limit: "==100%"')
@@ -154,7 +154,7 @@ def _written(value: float, unit: Unit) -> str:
 
 
 def _why(one: Proposal) -> str:
-    unit = METRICS[one.label.partition(".")[0]].unit
+    unit = metric_of(one.label).unit
     level = format_value(one.level, unit)
     if one.exact:
         return f"{level} in every run"
