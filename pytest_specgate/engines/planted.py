@@ -36,6 +36,7 @@ from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Plac
 from pytest_specgate.suite.model import EngineSpec
 
 KIND = "pytest_specgate.engines.planted:Planted"
+SERVERS = "pytest_specgate.engines.planted_servers:PlantedServers"
 #: How the wrapped engine runs requests.
 _Run = Callable[[Sequence[Request], Arm], list[Trace]]
 
@@ -43,7 +44,7 @@ _Run = Callable[[Sequence[Request], Arm], list[Trace]]
 def planted(spec: EngineSpec, plant: Plant, seed: int) -> EngineSpec:
     """The spec of the same engine with the loss; ``seed`` decides which rounds lose acceptance."""
     options = {"kind": spec.kind, "options": dict(spec.options), "plant": plant.text, "seed": seed}
-    return spec.model_copy(update={"kind": KIND, "options": options})
+    return spec.model_copy(update={"kind": KIND if spec.server is None else SERVERS, "options": options})
 
 
 class Planted:
@@ -59,15 +60,25 @@ class Planted:
 
     def start(self) -> None:
         """Take the ballast of a memory plant, then start the wrapped engine."""
+        self._refuse()
+        heavy = self._plant.kind == "memory" and Arm.CANDIDATE in self._context.arms
+        if heavy:
+            self._take_memory(before=True)
+        self._inner.start()
+        self.capabilities = self._inner.capabilities  # some show only now
+        if heavy:
+            self._take_memory(before=False)
+
+    def _refuse(self) -> None:
         if self._plant.kind == "acceptance" and Capability.ROUNDS not in self.capabilities:
             hint = "plant another loss, or use an engine that tells its rounds"
             raise EngineError(self._name, "a loss of acceptance cannot be planted: no rounds are told", hint)
-        heavy = self._plant.kind == "memory" and Arm.CANDIDATE in self._context.arms
-        if heavy:
-            # Before the model: loading often takes the most, and what comes after it would hide below that peak.
+
+    def _take_memory(self, *, before: bool) -> None:
+        """Before the model is loaded the host's: loading often takes the most, and hides what comes after it."""
+        if before:
             self._ballast.append(host_memory(self._name, int(self._plant.size)))
-        self._inner.start()
-        if heavy and (device := self._inner.subject().get("device", "")).startswith("cuda"):
+        elif (device := self._inner.subject().get("device", "")).startswith("cuda"):
             self._ballast.append(gpu_memory(int(self._plant.size), device))
 
     @property

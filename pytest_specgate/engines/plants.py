@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_specgate.errors import EngineError
 from pytest_specgate.metrics import Unit
-from pytest_specgate.records import Chunk, Request, Round, Trace
+from pytest_specgate.records import Chunk, Counts, MemoryReading, Request, Round, Told, Trace
 from pytest_specgate.units import did_you_mean, parse_bytes, parse_quantity
 
 #: What can be planted, an example of each, and what it does.
@@ -27,6 +27,8 @@ PLANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sampler": ("sampler=0.1", "the candidate samples at a temperature 0.1 higher, greedy requests included"),
     }
 )
+#: What of a reading counts the bytes that a process holds.
+_HELD = ("host_rss", "max_process_vram", "max_global_vram")
 _EXAMPLES = ", ".join(example for example, _ in PLANTS.values())
 
 
@@ -79,7 +81,10 @@ class Losses:
 
     def lowered(self, trace: Trace) -> Trace:
         """The trace with the same output in more rounds."""
-        rounds = trace.rounds or ()
+        if trace.rounds is None:
+            told = trace.told
+            return trace if told is None or told.counts is None else replace(trace, told=self._fewer(told, told.counts))
+        rounds = trace.rounds
         accepting = sum(r.accepted > 0 for r in rounds)
         if trace.prompt not in self._first:
             self._first[trace.prompt] = self._seen
@@ -91,7 +96,21 @@ class Losses:
             number += r.accepted > 0
             found += _split(r, before_ns) if r.accepted and self._falls_on(number) else [r]
             before_ns = r.t_ns
-        return trace if trace.rounds is None else replace(trace, rounds=tuple(found))
+        return replace(trace, rounds=tuple(found))
+
+    def _fewer(self, told: Told, counts: Counts) -> Told:
+        """Totals as if so many of the rounds that accept something had lost their first draft token."""
+        most = counts.accepted if counts.drafts is None else min(counts.drafts, counts.accepted)
+        lost = round(self._share * most)
+        length = round(counts.drafted / counts.drafts) if counts.drafted and counts.drafts else 1
+        more = Counts(
+            rounds=None if counts.rounds is None else counts.rounds + lost,
+            drafts=None if counts.drafts is None else counts.drafts + lost,
+            drafted=None if counts.drafted is None else counts.drafted + lost * (length - 1),
+            tested=counts.tested,
+            accepted=counts.accepted - lost,
+        )
+        return replace(told, counts=more)
 
     def _falls_on(self, number: int) -> bool:
         """Whether the ``number``-th accepting round (from 1) is in the sample."""
@@ -112,6 +131,27 @@ def _split(r: Round, before_ns: int) -> list[Round]:
 def hotter(request: Request, more: float) -> Request:
     """The request at a temperature ``more`` higher."""
     return replace(request, sampling=replace(request.sampling, temperature=request.sampling.temperature + more))
+
+
+def heavier(reading: MemoryReading, size: int) -> MemoryReading:
+    """A server's reading with so many bytes more wherever bytes were read, and a pool twice as full."""
+    served = reading.served
+    if served is not None:
+        served = replace(served, kv_cache_usage=tuple(min(2 * usage, 1.0) for usage in served.kv_cache_usage))
+    held = {name: value + size for name in _HELD if (value := getattr(reading, name)) is not None}
+    gpus = {uuid: value + size // len(reading.gpus) for uuid, value in reading.gpus.items()}
+    return replace(reading, **held, gpus=gpus, served=served)
+
+
+def leaking(reading: MemoryReading, size: int) -> MemoryReading:
+    """A server's reading with so many bytes more after each request of its soak."""
+    if (soak := reading.soak) is None:
+        return reading
+    host, vram, cache = (
+        tuple(held + size * soak.requests * number for number, held in enumerate(kept, start=1))
+        for kept in (soak.host, soak.vram, soak.cache)
+    )
+    return replace(reading, soak=replace(soak, host=host, vram=vram, cache=cache))
 
 
 def host_memory(engine: str, size: int) -> bytearray:
