@@ -21,6 +21,7 @@ from pytest_specgate.recording import rounds_to_record
 from pytest_specgate.records import Arm, Stored
 from pytest_specgate.stats.looks import Looks, doubling
 from pytest_specgate.suite.cases import Case, Suite
+from pytest_specgate.units import many
 
 _RECENT = 10
 
@@ -203,9 +204,8 @@ def _from_history(suite: Suite, case: Case, looks: Looks, runs: Sequence[RunLine
     last, newest = same[-1]
     recent: list[CaseLine] = [line for _, line in same if line.place == newest.place][-_RECENT:]
     one = median(line.seconds / line.rounds for line in recent)
-    many = "1 run" if len(recent) == 1 else f"{len(recent)} runs"
     usual = min(median(line.seconds for line in recent), one * looks.most)
-    source = f"{many} on {newest.place.slug}, last {last.created[:10]}"
+    source = f"{many(len(recent), 'run')} on {newest.place.slug}, last {last.created[:10]}"
     return Seconds(one * looks.rounds[0], max(usual, one * looks.rounds[0]), one * looks.most, source, _gpus(newest))
 
 

@@ -188,6 +188,11 @@ def _absolute(text: str, unit: Unit) -> float:
     return number
 
 
+def many(number: int, what: str) -> str:
+    """``1 run``, ``3 runs``: what takes an s."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def format_value(value: float | None, unit: Unit) -> str:
     """Four significant figures at most, with the unit, as a table shows it."""
     if value is None or math.isnan(value):

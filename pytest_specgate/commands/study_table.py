@@ -11,6 +11,7 @@ from pytest_specgate.report.escape import flat, in_ascii
 from pytest_specgate.study.naive import LARGEST_RISE
 from pytest_specgate.study.run import shown_time
 from pytest_specgate.study.tally import CaseTally, GateTally, KindTally, Rate, StudyReport
+from pytest_specgate.units import many
 
 #: Which gates a planted loss is meant for; others may see it too.
 _MEANT_FOR = {
@@ -72,8 +73,8 @@ def _meant(gate: GateTally, kind: KindTally) -> bool:
 def _builds(kind: KindTally) -> str:
     if kind.median_seconds is None or kind.p90_seconds is None:
         return "no build yet"
-    many = "1 build" if kind.builds == 1 else f"{kind.builds} builds"
-    return f"{many}, verdicts after {shown_time(kind.median_seconds)} (median), {shown_time(kind.p90_seconds)} (p90)"
+    times = f"{shown_time(kind.median_seconds)} (median), {shown_time(kind.p90_seconds)} (p90)"
+    return f"{many(kind.builds, 'build')}, verdicts after {times}"
 
 
 def _silent(gate: GateTally) -> bool:

@@ -10,6 +10,7 @@ from pytest_specgate.history.sparkline import sparkline
 from pytest_specgate.history.trend import ERROR, Trend
 from pytest_specgate.history.wording import distance_text, name, notes, now_text, told
 from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.units import many
 
 
 def lines(found: Sequence[Trend], problems: Sequence[str], *, ascii_only: bool = False) -> Iterator[str]:
@@ -19,7 +20,7 @@ def lines(found: Sequence[Trend], problems: Sequence[str], *, ascii_only: bool =
         groups.setdefault((trend.series.suite, trend.series.case, trend.series.place), []).append(trend)
     for (suite, case, place), group in groups.items():
         points = max((trend.series.points for trend in group), key=len)
-        runs = "1 run" if len(points) == 1 else f"{len(points)} runs"
+        runs = many(len(points), "run")
         yield flat(f"{suite} · {case} · {place} · {runs}, {name(points[0])} to {name(points[-1])}")
         yield from _table(group, ascii_only=ascii_only)
         yield ""

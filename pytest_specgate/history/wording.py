@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pytest_specgate.history.series import Point, Series
 from pytest_specgate.history.trend import Distance, Drift, Step, Trend
 from pytest_specgate.metrics import Unit
-from pytest_specgate.units import format_value
+from pytest_specgate.units import format_value, many
 
 
 def change_text(series: Series, change: float) -> str:
@@ -95,8 +95,7 @@ def _where(step: Step) -> Iterator[str]:
     if step.same_commit:
         yield f"between two runs of one commit, {name(good)}: not the code, but the machine or what is installed"
     elif good.commit and bad.commit:
-        runs = "1 run" if step.runs == 1 else f"{step.runs} runs"
-        yield f"first {kind} commit: after {name(good)}, up to {name(bad)} ({runs}, 95 %)"
+        yield f"first {kind} commit: after {name(good)}, up to {name(bad)} ({many(step.runs, 'run')}, 95 %)"
         yield f"list them: git log {good.commit[:12]}..{bad.commit[:12]}"
     else:
         yield f"first {kind} run: after {good.run.created}, up to {bad.run.created}"
@@ -112,8 +111,7 @@ def _drift(series: Series, drift: Drift) -> str:
 def _notes(trend: Trend) -> Iterator[str]:
     series = trend.series
     if trend.needed:
-        have = "1 run" if len(series.points) == 1 else f"{len(series.points)} runs"
-        yield f"{have} cannot show a change at this error; {trend.needed} could"
+        yield f"{many(len(series.points), 'run')} cannot show a change at this error; {trend.needed} could"
     if series.other_workloads:
         yield f"{series.other_workloads} earlier runs asked something else (prompts, parameters or target), left out"
     if series.broken:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median, quantiles
 
 from pytest_specgate.measure.readings import Observed, Ruling, Unknown
+from pytest_specgate.units import many
 
 #: What other processes may take of the cores that we compute on; cores that we leave free are theirs to use.
 LARGEST_FOREIGN_SHARE = 0.25
@@ -28,7 +29,7 @@ def foreign_load(observed: Observed) -> Ruling:
         return Ruling(True, load.why)
     threads = min(load.threads, load.cores)
     allowed = load.cores - threads + LARGEST_FOREIGN_SHARE * threads
-    beside = f"{load.threads} compute thread{'s' if load.threads != 1 else ''}"
+    beside = f"{many(load.threads, 'compute thread')}"
     detail = f"other processes used {load.foreign:.2f} of {load.cores} cores (at most {allowed:.2f} beside {beside})"
     return Ruling(load.foreign <= allowed, detail)
 

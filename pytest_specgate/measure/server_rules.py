@@ -7,6 +7,7 @@ from statistics import median
 from pytest_specgate.measure.readings import Observed, Ruling
 from pytest_specgate.records import Arm, Trace
 from pytest_specgate.samples.serving import hit_rate
+from pytest_specgate.units import many
 
 #: Shares of the prompts' tokens: from the first on a difference between the arms is worth telling, and from the second
 #: on an arm that never hits beside one that does is another server than the one that is compared.
@@ -32,7 +33,7 @@ def other_traffic(observed: Observed) -> Ruling:
     beside = f"{len(told)} of ours"
     if not others:
         return Ruling(True, f"no request of others beside {beside}")
-    return Ruling(False, f"{others} request{'s' if others != 1 else ''} of others beside {beside} (none is allowed)")
+    return Ruling(False, f"{many(others, 'request')} of others beside {beside} (none is allowed)")
 
 
 def prefix_cache(observed: Observed) -> Ruling:

@@ -31,6 +31,7 @@ from pytest_specgate.report.evidence import (
 from pytest_specgate.report.numbers import text
 from pytest_specgate.report.outline import CaseView, outline
 from pytest_specgate.report.together import WRONG_OUTPUT, on_engine
+from pytest_specgate.units import many
 
 Group = Sequence[Evidence]
 
@@ -194,7 +195,7 @@ def _limits(group: Group) -> Iterator[str]:
         return
     taken, prompts = first.view.measurement, len(first.view.samples.prompts)
     rounds = 1 + max((pair.round for pair in taken.pairs), default=0)
-    sizes = f"{_many(prompts, 'prompt')}, {_many(rounds, 'round')}"
+    sizes = f"{many(prompts, 'prompt')}, {many(rounds, 'round')}"
     yield f"measured on {taken.place.slug}, {sizes}; intervals are 95 %, for these prompts"
     for one in group:
         if one.unsteady:
@@ -275,8 +276,4 @@ def on_scenario(name: str, group: Group, wanted: Wanted) -> Advice:
 
 
 def _at_once(number: int) -> str:
-    return "1 request at once" if number == 1 else f"{number} requests at once"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{many(number, 'request')} at once"

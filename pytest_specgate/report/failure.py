@@ -8,6 +8,7 @@ from pytest_specgate.records import Check, Look, Measurement, Verdict
 from pytest_specgate.report.divergence import partings
 from pytest_specgate.report.escape import visible
 from pytest_specgate.report.terminal import shown
+from pytest_specgate.units import many
 
 _INDENT = "  "
 
@@ -46,7 +47,7 @@ def _checked(metric: str, check: Check) -> str:
 
 
 def _look(look: Look) -> str:
-    return f"{look.outcome.value} after {look.rounds} {'round' if look.rounds == 1 else 'rounds'}"
+    return f"{look.outcome.value} after {many(look.rounds, 'round')}"
 
 
 def _divergence(measurement: Measurement) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from pytest_specgate.report.document import Report
 from pytest_specgate.report.escape import one_line
 from pytest_specgate.report.loads import Load
 from pytest_specgate.report.numbers import arms, ratio_text, text
-from pytest_specgate.report.outline import WORST_FIRST, CaseView, alike, counts, outline, worst_first
+from pytest_specgate.report.outline import CaseView, alike, counts, outline, worst_first, worst_views
 from pytest_specgate.report.phrases import (
     advised,
     behind,
@@ -90,7 +90,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     head = ("| case | gate | measured | baseline | limit | verdict | looks |", "|---|---|---|---|---|---|---|")
     yield _Section("Gates", head, tuple(map(_gate_row, ordered)), "gates")
     head = ("| case | quantity | reference | candidate | candidate ÷ reference |", "|---|---|---|---|---|")
-    rows = tuple(row for view in _worst_views(views) for row in _arms_rows(view))
+    rows = tuple(row for view in worst_views(views) for row in _arms_rows(view))
     if rows:
         yield _Section("Both arms", head, rows, "quantities")
     yield from _along(views)
@@ -260,23 +260,19 @@ def _looks(checks: Sequence[Check]) -> str:
     return max((looks_of(check) for check in checks), key=len, default="") or "-"
 
 
-def _worst_views(views: Sequence[CaseView]) -> list[CaseView]:
-    return sorted(views, key=lambda view: len(WORST_FIRST) if view.worst is None else WORST_FIRST.index(view.worst))
-
-
 def _arms_rows(view: CaseView) -> Iterator[str]:
     if view.samples is None or view.measurement is None:
         return
     for row in arms(view.samples, dict(view.measurement.memory)):
         cells = [text(row.reference, row.unit), text(row.candidate, row.unit), ratio_text(row)]
-        yield f"| {code(f'{view.engine}::{view.name}')} | {row.label} | {' | '.join(map(said, cells))} |"
+        yield f"| {_case_of(view)} | {row.label} | {' | '.join(map(said, cells))} |"
 
 
 def _notes(report: Report, views: Sequence[CaseView]) -> Iterator[str]:
     yield from (f"- {said(warning)}" for warning in report.warnings)
     yield from (f"- {said(room)}" for room in room_for_requests(views))
     for view in views:
-        name = code(f"{view.engine}::{view.name}")
+        name = _case_of(view)
         if view.problem:
             yield f"- {name}: {said(view.problem)}"
         if view.measurement is not None:

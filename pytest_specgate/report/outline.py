@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate import samples
@@ -77,6 +77,11 @@ def counts(verdicts: Sequence[Verdict]) -> Mapping[Outcome, int]:
 def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Failures first, those that nothing softens before those that something does; else in their order."""
     return sorted(verdicts, key=lambda verdict: (WORST_FIRST.index(verdict.outcome), bool(verdict.softened)))
+
+
+def worst_views(views: Iterable[CaseView]) -> list[CaseView]:
+    """Cases by their worst verdict, those that nothing judged last; else in their order."""
+    return sorted(views, key=lambda view: len(WORST_FIRST) if view.worst is None else WORST_FIRST.index(view.worst))
 
 
 def alike(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, ...]]:

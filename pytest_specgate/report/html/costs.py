@@ -14,7 +14,7 @@ from pytest_specgate.report.html import svg
 from pytest_specgate.report.html.markup import EMPTY, Markup, table
 from pytest_specgate.report.html.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Scale
 from pytest_specgate.report.numbers import text
-from pytest_specgate.units import format_value
+from pytest_specgate.units import format_value, many
 
 _KEY = (("draft", "part1"), ("target forward", "part0"), ("loop", "part3"))
 _UNTOLD = "not measured: this engine does not tell what forwards cost"
@@ -128,7 +128,7 @@ def _row(name: str, seconds: Sequence[float]) -> Sequence[str]:
 
 
 def _tokens(width: int) -> str:
-    return "1 token" if width == 1 else f"{width} tokens"
+    return many(width, "token")
 
 
 def _key(height: float) -> Markup:

@@ -20,7 +20,7 @@ from pytest_specgate.report.html.matrix import matrices
 from pytest_specgate.report.html.series import by_concurrency
 from pytest_specgate.report.html.style import STYLE
 from pytest_specgate.report.html.summary import fitted, overview, size, summary
-from pytest_specgate.report.outline import WORST_FIRST, CaseView, outline
+from pytest_specgate.report.outline import CaseView, outline, worst_views
 from pytest_specgate.report.phrases import headline, place_of, scoring_of_all
 
 MOST_BYTES = 4_000_000
@@ -77,10 +77,9 @@ def _head(title: str) -> Markup:
 
 def _bodies(views: Sequence[CaseView], anchors: Mapping[int, str], room: int) -> tuple[dict[int, Markup], Markup]:
     """Every case's section, the worst made first while there is room; nothing for those that there was none for."""
-    order = sorted(views, key=lambda view: len(WORST_FIRST) if view.worst is None else WORST_FIRST.index(view.worst))
     bodies: dict[int, Markup] = {}
     plain = absent = 0
-    for view in order:
+    for view in worst_views(views):
         made = EMPTY if plain else case(view, anchors[id(view)])
         if not made or size(made) > room:
             plain += 1

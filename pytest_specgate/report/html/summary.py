@@ -25,6 +25,7 @@ from pytest_specgate.report.outline import (
     worst_first,
 )
 from pytest_specgate.report.phrases import behind
+from pytest_specgate.units import many
 
 _ROOM_FOR_TROUBLES, _ROOM_FOR_CASES, _ROOM_FOR_WARNINGS = 500_000, 500_000, 50_000
 _MOST_OPEN = 6  # reasons of one entry that show at once
@@ -100,7 +101,7 @@ def _troubles(verdicts: Sequence[Verdict], views: Mapping[int, CaseView]) -> Mar
 
 def _trouble(group: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
     first = group[0]
-    gates = "1 gate" if len(group) == 1 else f"{len(group)} gates"
+    gates = many(len(group), "gate")
     lines, left_out = fitted((tag("li", _reason(ones, views)) for ones in alike(group)), _ROOM_FOR_TROUBLES // 10)
     folded = lines[_MOST_OPEN:]
     more = tag("details", tag("summary", f"{len(folded)} more"), tag("ul", *folded)) if folded else EMPTY
