@@ -25,6 +25,7 @@ from pytest_specgate.metrics import Better, Family, Unit
 from pytest_specgate.records import Check, Interval, Measurement, Outcome, Samples, Stored, Verdict
 from pytest_specgate.report.document import Report
 from pytest_specgate.report.outline import WORST_FIRST
+from pytest_specgate.report.since import subject_changes
 from pytest_specgate.samples import reduce
 from pytest_specgate.samples.values import values
 from pytest_specgate.stats import paired, rates
@@ -189,11 +190,7 @@ def _notes(both: _Both) -> Iterator[str]:
         yield f"not asked the same: {', '.join(asked)}"
     if both.first.place != both.second.place:
         yield f"from {both.first.place.slug} to {both.second.place.slug}: times and memory do not compare"
-    subjects = (both.first.subject, both.second.subject)
-    for name in sorted({*subjects[0], *subjects[1]}):
-        was, now = (subject.get(name, "-") for subject in subjects)
-        if was != now:
-            yield f"{name}: {was} → {now}"
+    yield from (f"{name}: {was} → {now}" for name, was, now in subject_changes(both.first.subject, both.second.subject))
 
 
 # --- the same prompts: what gates do ---

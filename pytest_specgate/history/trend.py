@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_specgate.history.series import Point, Series
 from pytest_specgate.records import Anchor, Interval
+from pytest_specgate.report.since import subject_changes
 from pytest_specgate.stats.budget import share
 from pytest_specgate.stats.changes import Change, Course, Piece, course, least_runs
 
@@ -144,8 +145,6 @@ def _between(one: Series, before: float, after: float) -> float:
 
 def _step(one: Series, change: Change) -> Step:
     good, first, bad = one.points[change.low - 1], one.points[change.at], one.points[change.high]
-    names = sorted({*good.case.subject, *bad.case.subject})
-    subject = ((name, good.case.subject.get(name, "-"), bad.case.subject.get(name, "-")) for name in names)
     return Step(
         before=one.unscaled(change.before),
         after=one.unscaled(change.after),
@@ -155,7 +154,7 @@ def _step(one: Series, change: Change) -> Step:
         first=first,
         bad=bad,
         runs=change.high - change.low + 1,
-        subject=tuple((name, was, now) for name, was, now in subject if was != now),
+        subject=tuple(subject_changes(good.case.subject, bad.case.subject)),
     )
 
 

@@ -20,6 +20,7 @@ from pytest_specgate.stats import paired, quantiles
 from pytest_specgate.stats.grouped import Grouped
 from pytest_specgate.stats.laws import t_above
 from pytest_specgate.stats.limits import CannotTell, Limits
+from pytest_specgate.stats.rates import pooled_rate
 from pytest_specgate.units import format_value
 
 UNMEASURED = "not measured"
@@ -75,6 +76,17 @@ def estimate(limits: Limits | CannotTell, otherwise: float | None = None) -> Est
         return None if otherwise is None or not math.isfinite(otherwise) else Estimate(otherwise)
     low, high = (end if math.isfinite(end) else None for end in (limits.low, limits.high))
     return Estimate(limits.estimate, low, high)
+
+
+def pooled(counted: Sequence[Sequence[int]]) -> Estimate | None:
+    """Σ hits ÷ Σ trials over clusters of (hits, trials), with limits that are shares too; None without a trial."""
+    hits, trials = ([cluster[at] for cluster in counted if cluster[1]] for at in (0, 1))
+    if not trials:
+        return None
+    found = estimate(pooled_rate(hits, trials, TAIL, TAIL), sum(hits) / sum(trials))
+    if found is None or found.low is None or found.high is None:
+        return found
+    return Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0))  # of few clusters: wider than a share is
 
 
 def speedup(samples: Samples, name: str = "speedup") -> Estimate | None:

@@ -118,7 +118,7 @@ def composition(taken: Measurement, now: Samples | None) -> list[str]:
 def history(before: Compared, taken: Measurement, now: Samples | None) -> list[str]:
     """What a changed speed is made of, when the baseline was recorded, and what changed in the subject since."""
     made_of = explanation(before, now, taken.costs) if now is not None else ""
-    changed = subject_changes(before, taken.subject)
+    changed = subject_changes(before.subject, taken.subject)
     told = ", ".join(f"{name} {was} → {is_now}" for name, was, is_now in changed) or "nothing in the subject"
     where = f" on another machine ({before.place.slug})" if before.place != taken.place else ""
     said = [f"baseline of {before.recorded}{where}; changed since: {told}"]

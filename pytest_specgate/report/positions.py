@@ -7,14 +7,13 @@ engine repeats itself, and its rounds of measuring after the first add nothing: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_specgate.records import Measurement, Pair
-from pytest_specgate.report.numbers import TAIL, Estimate, estimate
+from pytest_specgate.report.numbers import TAIL, Estimate, estimate, pooled
 from pytest_specgate.samples.acceptance import whole_rounds
-from pytest_specgate.stats.limits import CannotTell
-from pytest_specgate.stats.rates import pooled_rate, pooled_slope, slope_part
+from pytest_specgate.stats.rates import pooled_slope, slope_part
 
 _Event = tuple[int, int, int]  # bin, hits, trials
 
@@ -64,20 +63,12 @@ def _shares(measurement: Measurement, events: Callable[[Pair], Iterable[_Event]]
             counted = bins.setdefault(place, {}).setdefault(pair.cluster, [0, 0])
             counted[0] += hits
             counted[1] += trials
-    return [share for place in sorted(bins) if (share := _share(place, list(bins[place].values()))) is not None]
-
-
-def _share(place: int, counted: Sequence[Sequence[int]]) -> Share | None:
-    hits, trials = sum(c[0] for c in counted), sum(c[1] for c in counted)
-    if not trials:
-        return None
-    limits = pooled_rate([c[0] for c in counted], [c[1] for c in counted], TAIL, TAIL)
-    found = estimate(limits, hits / trials)
-    if found is None:
-        return None
-    if isinstance(limits, CannotTell) or found.low is None or found.high is None:
-        return Share(place, trials, found)
-    return Share(place, trials, Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0)))
+    found = ((place, list(clusters.values())) for place, clusters in sorted(bins.items()))
+    return [
+        Share(place, sum(trials for _, trials in counted), share)
+        for place, counted in found
+        if (share := pooled(counted)) is not None
+    ]
 
 
 def _counted(measurement: Measurement) -> Iterator[Pair]:

@@ -15,10 +15,9 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from pytest_specgate.records import Costs, Counts, Samples
-from pytest_specgate.report.numbers import TAIL, Estimate, estimate
+from pytest_specgate.report.numbers import TAIL, Estimate, estimate, pooled
 from pytest_specgate.stats import quantiles
 from pytest_specgate.stats.paired import sane
-from pytest_specgate.stats.rates import pooled_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +211,7 @@ def conditional(samples: Samples) -> Estimate | None:
             if one.tested is None:
                 return None
             counted[1] += one.tested
-    hits, trials = sum(c[0] for c in clusters.values()), sum(c[1] for c in clusters.values())
-    if not trials:
-        return None
-    kept = [c for c in clusters.values() if c[1]]
-    found = estimate(pooled_rate([c[0] for c in kept], [c[1] for c in kept], TAIL, TAIL), hits / trials)
-    if found is None or found.low is None or found.high is None:
-        return found
-    return Estimate(found.value, max(found.low, 0.0), min(found.high, 1.0))  # few conversations: wider than a share is
+    return pooled(list(clusters.values()))
 
 
 def _counts(samples: Samples) -> list[Counts]:

@@ -71,13 +71,10 @@ def metric_changes(before: Compared, now: Samples) -> list[tuple[str, float, flo
     return [(name, before.values[name], after[name]) for name in METRICS if name in after and name in before.values]
 
 
-def subject_changes(before: Compared, now: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """(what, stored, now) of everything in the subject that is not what it was."""
-    return [
-        (name, before.subject.get(name, "-"), now.get(name, "-"))
-        for name in sorted({*before.subject, *now})
-        if before.subject.get(name, "-") != now.get(name, "-")
-    ]
+def subject_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """(what, before, now) of everything in the subject that is not what it was; ``-`` where it was not told."""
+    pairs = ((name, before.get(name, "-"), now.get(name, "-")) for name in sorted({*before, *now}))
+    return [(name, was, is_now) for name, was, is_now in pairs if was != is_now]
 
 
 def parts(before: Compared, now: Samples, costs: Costs | None = None) -> list[Part]:

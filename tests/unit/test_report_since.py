@@ -132,7 +132,7 @@ def test_nothing_is_explained_by_what_was_not_measured() -> None:
 
 
 def test_the_subject_tells_what_is_new_gone_and_different() -> None:
-    assert subject_changes(BEFORE, {"torch": "2.13", "k": "4", "driver": "570"}) == [
+    assert subject_changes(BEFORE.subject, {"torch": "2.13", "k": "4", "driver": "570"}) == [
         ("driver", "-", "570"),
         ("torch", "2.11", "2.13"),
     ]
