@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pytest_specgate.engines.serving.counters import Seen
     from pytest_specgate.engines.serving.gpus import Unseen
     from pytest_specgate.engines.serving.loop import LoopThread
+    from pytest_specgate.engines.serving.members import Members
     from pytest_specgate.engines.serving.traces import Heard
     from pytest_specgate.engines.serving.watching import Watched
-    from pytest_specgate.engines.serving.whose import Whose
 
 
 #: How long after a broken connection the end of a server's process is told.
@@ -178,14 +178,14 @@ class OpenAIEngine(ServedTexts):
     def _watched(self, server: Server) -> Watched:
         from pytest_specgate.engines.serving.watching import Watched
 
-        return Watched(server.arm, server.url, server.dialect, self._whose(server), server.rooms)
+        return Watched(server.arm, server.url, server.dialect, self._members(server), server.rooms)
 
-    def _whose(self, server: Server) -> Whose | Unseen:
+    def _members(self, server: Server) -> Members | Unseen:
         """The server's processes: those started here, named in the suite, or listening on this machine."""
-        from pytest_specgate.engines.serving.whose import listening, named
+        from pytest_specgate.engines.serving.members import listening, named
 
         pid = arm_server(self._spec, server.arm).pid
-        return self._hosts.whose(server.arm) or (listening(server.url) if pid is None else named(pid))
+        return self._hosts.members(server.arm) or (listening(server.url) if pid is None else named(pid))
 
     def _posts(self, requests: Sequence[Request], server: Server) -> list[Post]:
         from pytest_specgate.engines.serving.wire import post
@@ -210,8 +210,8 @@ class OpenAIEngine(ServedTexts):
 
         Raises EngineError for those.
         """
-        ours = [self._hosts.whose(arm) for arm in arms]
-        peaks = [peak_resident(whose.pids()) if whose else None for whose in ours]
+        ours = [self._hosts.members(arm) for arm in arms]
+        peaks = [peak_resident(members.pids()) if members else None for members in ours]
         if peaks and None not in peaks:
             return MemoryReading(host_rss=sum(peak for peak in peaks if peak is not None))
         names = " and ".join(arm.value for arm in arms)
@@ -232,8 +232,8 @@ class OpenAIEngine(ServedTexts):
 
     def occupies(self) -> frozenset[str]:
         """Return the GPUs of this machine that servers compute on, where the suite's place says that they are GPUs."""
+        from pytest_specgate.engines.serving.members import is_here
         from pytest_specgate.engines.serving.occupied import gpus, is_gpu
-        from pytest_specgate.engines.serving.whose import is_here
 
         if self._spec.place is None or not is_gpu(self._spec.place.device):
             return frozenset()
@@ -287,8 +287,8 @@ class OpenAIEngine(ServedTexts):
                 what = f"serves no model {model!r}{did_you_mean(model, probe.models)}"
                 raise Failure(what, f"it serves {', '.join(probe.models)}: correct 'model'")
         command = self._hosts.command(arm)
-        whose = weights(dialect.weights(probe, model), command, self._context.folder if command else None)
-        return Server(arm, url, model, dialect, probe, dialect.rooms(self._hosts.log(arm), probe), whose)
+        served = weights(dialect.weights(probe, model), command, self._context.folder if command else None)
+        return Server(arm, url, model, dialect, probe, dialect.rooms(self._hosts.log(arm), probe), served)
 
     def _source(self, arm: Arm) -> Source:
         """An arm's server, to be asked about texts."""

@@ -50,7 +50,7 @@ def _held(lock: FileLock, who: str, tell: Callable[[str], None]) -> Iterator[Non
 def _names(device: str) -> list[str]:
     """What is locked."""
     if device.startswith(SERVER_DEVICE):
-        from pytest_specgate.engines.serving.whose import is_here
+        from pytest_specgate.engines.serving.members import is_here
 
         hosts = device.removeprefix(SERVER_DEVICE).split("+")
         return ["cpu" if is_here(host) else f"host-{_plain(host)}" for host in hosts]

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_specgate.engines.serving import footprint, gpus, whose
+from pytest_specgate.engines.serving import footprint, gpus, members
 from pytest_specgate.engines.serving.gpus import Board, Gpus, Unseen, look_once, open_gpus
-from pytest_specgate.engines.serving.whose import Whose, listening, named
+from pytest_specgate.engines.serving.members import Members, listening, named
 from tests.unit.nvml_library import MIB, Library, install
 
 A = Board("GPU-aaaa", 0, "H200", 10, {7: 100, 9: 1})
@@ -129,7 +129,7 @@ FAR = 2**22 + 7
 
 def test_in_a_container_what_came_since_the_start_is_the_server() -> None:
     before, now = (on(A, {9: 1}), B), (on(A, {9: 1, FAR: 100}), on(B, {8: 20, FAR + 1: 30}))
-    server = Whose(os.getpid(), counts=False, sure=True, arrived=footprint.arrived(before, now))
+    server = Members(os.getpid(), counts=False, sure=True, arrived=footprint.arrived(before, now))
 
     assert server.holds(now) == {"GPU-aaaa": 100, "GPU-bbbb": 30}
     assert server.holds((on(A, {FAR: 150, FAR + 2: 7}), B)) == {"GPU-aaaa": 150}
@@ -137,14 +137,14 @@ def test_in_a_container_what_came_since_the_start_is_the_server() -> None:
 
 def test_a_process_that_this_system_knows_and_that_is_not_below_us_is_somebody_elses() -> None:
     now = (on(A, {os.getppid(): 100}), B)
-    server = Whose(os.getpid(), counts=False, sure=True, arrived=footprint.arrived((B,), now))
+    server = Members(os.getpid(), counts=False, sure=True, arrived=footprint.arrived((B,), now))
 
     assert server.arrived == frozenset()
     assert server.holds(now) == Unseen("none of its processes is on a GPU that NVML lists", "use host_memory on a CPU")
 
 
 def test_what_nvml_does_not_tell_of_a_process_is_unmeasured() -> None:
-    server = Whose(os.getpid(), counts=True, sure=True)
+    server = Members(os.getpid(), counts=True, sure=True)
 
     found = server.holds((on(A, {os.getpid(): None}), B))
 
@@ -163,8 +163,8 @@ def port() -> Iterator[int]:
 def test_a_server_on_this_machine_is_found_by_its_port(port: int) -> None:
     found = listening(f"http://localhost:{port}")
 
-    assert found == Whose(os.getpid(), counts=True, sure=False)
-    assert isinstance(found, Whose)
+    assert found == Members(os.getpid(), counts=True, sure=False)
+    assert isinstance(found, Members)
     assert found.holds((on(A, {os.getpid(): 5}), B)) == {"GPU-aaaa": 5}
     assert found.holds((A, B)) == Unseen(
         "none of its processes is on a GPU that NVML lists", "name the server's process with 'pid', or remove the gate"
@@ -184,14 +184,14 @@ def test_nobody_listens_or_the_system_does_not_tell_who(monkeypatch: pytest.Monk
     assert listening("http://127.0.0.1:1") == unknown
 
     def denied(_: str) -> list[object]:
-        raise whose.psutil.AccessDenied
+        raise members.psutil.AccessDenied
 
-    monkeypatch.setattr(whose.psutil, "net_connections", denied)
+    monkeypatch.setattr(members.psutil, "net_connections", denied)
     assert listening("http://127.0.0.1:1") == unknown
 
 
 def test_a_server_is_named_by_its_process() -> None:
-    assert named(os.getpid()) == Whose(os.getpid(), counts=True, sure=True)
+    assert named(os.getpid()) == Members(os.getpid(), counts=True, sure=True)
     assert named(FAR) == Unseen(f"no process {FAR} runs on this machine", "correct 'pid'")
 
 

@@ -44,9 +44,9 @@ def pid_of(hosts: Hosts, arm: Arm) -> int:
 
 
 def pids_of(hosts: Hosts, arm: Arm) -> tuple[int, ...]:
-    whose = hosts.whose(arm)
-    assert whose is not None
-    return whose.pids()
+    members = hosts.members(arm)
+    assert members is not None
+    return members.pids()
 
 
 def question(**changes: object) -> Question:
@@ -200,7 +200,7 @@ def test_the_memory_of_a_server_is_that_of_all_its_processes(tmp_path: Path) -> 
     large = a_launch(tmp_path, command=(sys.executable, "-c", script, small.command[1], "${port}"))
     hosts = hosts_of({A: small, B: large})
     try:
-        assert hosts.whose(A) is None
+        assert hosts.members(A) is None
         pid = pid_of(hosts, B)
         tree = pids_of(hosts, B)
         assert pid in tree

@@ -10,7 +10,7 @@ import pytest
 from pytest_specgate.engines.openai import OpenAIEngine
 from pytest_specgate.engines.serving import occupied
 from pytest_specgate.engines.serving.gpus import Board
-from pytest_specgate.engines.serving.whose import is_here
+from pytest_specgate.engines.serving.members import is_here
 from tests.unit.test_suite_started_servers import context, load
 
 BOARDS = tuple(Board(f"GPU-{name}", index, "NVIDIA H200", 0, {}) for index, name in enumerate("abcd"))

@@ -7,7 +7,6 @@ silent, or never ends, is refused; so is a page larger than any should be.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -99,10 +98,4 @@ async def said(response: Any) -> str:
     if squeezed := coding(response):
         return f"(compressed with {squeezed})"
     raw = (await response.content.read(4096)).decode("utf-8", errors="replace")
-    try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError):
-        return str(raw)
-    error = data.get("error", data) if isinstance(data, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message or raw)
+    return stream.message_of(raw)

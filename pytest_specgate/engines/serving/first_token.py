@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_specgate.engines.serving.ready import NotReady, Probe
+from pytest_specgate.engines.serving.stream import message_of, quoted
 from pytest_specgate.engines.serving.wire import PATHS
 from pytest_specgate.errors import EngineError
 from pytest_specgate.masking import MASK
 
 #: Answers of a server that is on its way: too early, too busy, not there yet.
 _WAIT = frozenset({408, 425, 429, 500, 502, 503, 504})
-_QUOTED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,10 @@ class Question:
         """The text without the API's key, which servers like to quote."""
         key = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         return text.replace(key, MASK) if key else text
+
+    def quoted(self, said: bytes) -> str:
+        """A server's own words on one line, without the key."""
+        return quoted(self.hide(message_of(said.decode("utf-8", "replace"))))
 
     @property
     def body(self) -> bytes:
@@ -68,19 +72,15 @@ def _ask(question: Question, url: str, seconds: float) -> None:
     if b'"choices"' not in said:
         raise EngineError(
             question.engine,
-            f"{question.who} gave no completion: {_one_line(question, said)}",
+            f"{question.who} gave no completion: {question.quoted(said)}",
             "serve the OpenAI protocol, or correct 'url'",
         )
 
 
 def _refused(question: Question, error: urllib.error.HTTPError) -> Exception:
     with error:
-        said = _one_line(question, error.read(1 << 16))
+        said = question.quoted(error.read(1 << 16))
     if error.code in _WAIT:
         return NotReady(f"its first token was refused ({error.code}: {said})")
     what = f"{question.who} refused its first request ({error.code}: {said})"
     return EngineError(question.engine, what, "correct 'model', the API's key, or the command")
-
-
-def _one_line(question: Question, said: bytes) -> str:
-    return " ".join(question.hide(said.decode("utf-8", "replace")).split())[:_QUOTED]

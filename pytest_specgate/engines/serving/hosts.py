@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pytest_specgate.engines.serving import leftovers, process
 from pytest_specgate.engines.serving.footprint import arrived, visible
 from pytest_specgate.engines.serving.gpus import look_once
+from pytest_specgate.engines.serving.members import Members
 from pytest_specgate.engines.serving.process import Launch, Server
 from pytest_specgate.engines.serving.ready import Probe
-from pytest_specgate.engines.serving.whose import Whose
 from pytest_specgate.records import Arm
 
 
@@ -63,11 +63,11 @@ class Hosts:
         if arm in self._up:
             self._up[arm].check(patience=patience)
 
-    def whose(self, arm: Arm) -> Whose | None:
+    def members(self, arm: Arm) -> Members | None:
         """The processes of this arm's server, if it is ours and alive."""
         if not self.up(arm):
             return None
-        return Whose(self._up[arm].keeper_pid, counts=False, sure=True, arrived=self._arrived[arm])
+        return Members(self._up[arm].keeper_pid, counts=False, sure=True, arrived=self._arrived[arm])
 
     def command(self, arm: Arm) -> tuple[str, ...]:
         """What starts this arm's server, its files found; nothing if it is not ours."""

@@ -21,7 +21,7 @@ def hosts_for(context: EngineContext, spec: ServerSpec, headers: Mapping[str, st
     started = {arm: server for arm in context.arms if (server := arm_server(spec, arm)).command}
     launches = {arm: _launch(context, arm, server) for arm, server in started.items()}
     probes = {
-        arm: probe(Question(context.name, whose(arm), server.model or spec.model, spec.endpoint, headers))
+        arm: probe(Question(context.name, called(arm), server.model or spec.model, spec.endpoint, headers))
         for arm, server in started.items()
     }
     return Hosts(launches, probes, apart=not spec.together)
@@ -32,7 +32,7 @@ def arm_server(spec: ServerSpec, arm: Arm) -> ArmServer:
     return spec.reference if arm is Arm.REFERENCE else spec.candidate
 
 
-def whose(arm: Arm) -> str:
+def called(arm: Arm) -> str:
     """The server in messages."""
     return f"the {arm.value} server"
 
@@ -45,7 +45,7 @@ def shown_command(server: ArmServer) -> str:
 def _launch(context: EngineContext, arm: Arm, server: ArmServer) -> Launch:
     return Launch(
         engine=context.name,
-        who=whose(arm),
+        who=called(arm),
         command=tuple(_found(argument, context.name) for argument in server.command),
         folder=context.folder,
         url=server.url or f"http://127.0.0.1:{PORT}",

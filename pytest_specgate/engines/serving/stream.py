@@ -210,6 +210,17 @@ def _code_of(data: Mapping[str, Any]) -> int:
     return code if type(code) is int else 0
 
 
+def message_of(raw: str) -> str:
+    """The message of an OpenAI error, else the text as it is."""
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw
+    error = data.get("error", data) if isinstance(data, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or raw)
+
+
 def quoted(text: str) -> str:
     """A server's own words on one line, cut where they are long."""
     line = " ".join(text.split())

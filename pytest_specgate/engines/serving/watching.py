@@ -15,7 +15,7 @@ from pytest_specgate.engines.serving import footprint, wear
 from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
 from pytest_specgate.engines.serving.failures import Failure
 from pytest_specgate.engines.serving.gpus import Gpus, Unseen, open_gpus
-from pytest_specgate.engines.serving.whose import Whose
+from pytest_specgate.engines.serving.members import Members
 from pytest_specgate.records import Arm, MemoryReading, Served, Soak
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Watched:
     arm: Arm
     url: str
     dialect: Dialect
-    whose: Whose | Unseen
+    members: Members | Unseen
     rooms: Rooms
 
 
@@ -90,13 +90,13 @@ class Watch:
 
     async def soak(self, client: Client, posts: Sequence[Post], blocks: int) -> Soak:
         """Send the posts so many times, and look after each: bytes resident, on GPUs and in the pool, and drafts."""
-        whose, pool = self._watched.whose, self._watched.rooms.kv_cache
+        members, pool = self._watched.members, self._watched.rooms.kv_cache
         host, vram, cache, drafts = list[int](), list[int](), list[int](), list[wear.Drafts]()
         for _ in range(blocks):
             made = await wear.ask(client, self._watched.url, self._watched.dialect, posts)
             drafts += [] if made is None else [made]
             held, usage = self._on_gpus()[0], (await self._pressure(client)).usage
-            now = footprint.resident(whose.pids()) if isinstance(whose, Whose) and whose.sure else None
+            now = footprint.resident(members.pids()) if isinstance(members, Members) and members.sure else None
             host += [] if now is None else [now]
             vram += [] if isinstance(held, Unseen) else [sum(held.values())]
             cache += [] if usage is None or pool is None else [round(usage * pool)]
@@ -111,13 +111,13 @@ class Watch:
 
     def reading(self) -> MemoryReading:
         """What was seen, and what the server told of itself."""
-        whose, rooms = self._watched.whose, self._watched.rooms
+        members, rooms = self._watched.members, self._watched.rooms
         peak = max((g for g in self._glances if not isinstance(g.held, Unseen)), key=_total, default=None)
         target = rooms.weights_target
         if self._watched.arm is Arm.REFERENCE and target is None:
             target = rooms.weights  # who does not speculate has no other model
         return MemoryReading(
-            host_rss=footprint.peak_resident(whose.pids()) if isinstance(whose, Whose) and whose.sure else None,
+            host_rss=footprint.peak_resident(members.pids()) if isinstance(members, Members) and members.sure else None,
             max_process_vram=None if peak is None else _total(peak),
             max_global_vram=None if peak is None else peak.used,
             weights_target=target,
@@ -147,12 +147,12 @@ class Watch:
         self._glances.append(Glance(held, used, pressure))
 
     def _on_gpus(self) -> tuple[Mapping[str, int] | Unseen, int | None]:
-        if isinstance(self._watched.whose, Unseen):
-            return self._watched.whose, None
+        if isinstance(self._watched.members, Unseen):
+            return self._watched.members, None
         if isinstance(self._gpus, Unseen):
             return self._gpus, None
         boards = self._gpus.look()
-        held = self._watched.whose.holds(boards)
+        held = self._watched.members.holds(boards)
         if isinstance(held, Unseen):
             return held, None
         used = [board.used for board in boards if board.uuid in held]
@@ -164,10 +164,10 @@ class Watch:
         whys = [g.held for g in self._glances if isinstance(g.held, Unseen)]
         if whys and len(whys) == len(self._glances):
             found["vram"] = f"{whys[-1].what} — {whys[-1].hint}"
-        whose = self._watched.whose
-        if isinstance(whose, Unseen):
-            found["host_memory"] = f"{whose.what} — {whose.hint}"
-        elif not whose.sure:
+        members = self._watched.members
+        if isinstance(members, Unseen):
+            found["host_memory"] = f"{members.what} — {members.hint}"
+        elif not members.sure:
             found["host_memory"] = "who listens at its port may only pass its traffic on — name its process with 'pid'"
         if not any(g.pressure.usage is not None for g in self._glances):
             found["kv_cache_usage"] = self._no_usage()

@@ -22,7 +22,7 @@ _NAME_IT = "name the server's process with 'pid', or remove the gate"
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class Members:
     """A server on this machine: the processes below ``root``, and ``root`` itself where it ``counts``.
 
     ``sure`` is whether all of these are the server, and not somebody between us. ``arrived`` are NVML's numbers of what
@@ -53,14 +53,14 @@ class Whose:
         return Unseen(why, "use host_memory on a CPU" if self.arrived is not None else _NAME_IT)
 
 
-def named(pid: int) -> Whose | Unseen:
+def named(pid: int) -> Members | Unseen:
     """The server whose first process this is."""
     if not psutil.pid_exists(pid):
         return Unseen(f"no process {pid} runs on this machine", "correct 'pid'")
-    return Whose(pid, counts=True, sure=True)
+    return Members(pid, counts=True, sure=True)
 
 
-def listening(url: str) -> Whose | Unseen:
+def listening(url: str) -> Members | Unseen:
     """The server that listens at this address, if that is on this machine and ours to see."""
     address = urlsplit(url)
     host, port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)
@@ -74,7 +74,7 @@ def listening(url: str) -> Whose | Unseen:
     known = [one.pid for one in waiting if one.pid and getattr(one.laddr, "port", None) == port]
     if not known:
         return Unseen("the system does not tell who listens at its port", _NAME_IT)
-    return Whose(min(known), counts=True, sure=False)
+    return Members(min(known), counts=True, sure=False)
 
 
 def is_here(host: str) -> bool:
