@@ -5,7 +5,7 @@ process does not, and is the better witness. All is decoding alone: a run that m
 those of the full suite, subsampled; greedy.
 
 taskset -c 0 python benchmarks/decoding.py [--dtype bfloat16 float32] [--prompts 1] [--rounds 3] [--tokens 48]
-    [--only plain suite assisted copy batch] [--others plain copy batch] [--page docs/decoding.md]
+    [--only plain suite assisted copy batch queue] [--others plain copy queue] [--page docs/decoding.md]
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from pytest_specgate.engines.hf.machine import cpu_model
 #: Prompts of the suite that each section takes, by category.
 CATEGORIES = ("qa", "chat", "summarization", "code", "long-form", "math", "rag", "translation", "copy")
 REFERENCE = "native, no draft"
+#: Lengths of texts that end at different times, as shares of the longest.
+RAGGED = (1.0, 0.35, 0.7, 0.25, 0.85, 0.5, 0.3, 0.6)
 Table = list[list[str]]
 
 
@@ -97,7 +99,19 @@ def batch(models: Models, options: argparse.Namespace) -> Section:
     return Section("Eight texts: candidate ÷ reference", every, REFERENCE, groups, 1.0, tuple(arms))
 
 
-SECTIONS = {"plain": plain, "suite": suite, "assisted": assisted, "copy": copy, "batch": batch}
+def queue(models: Models, options: argparse.Namespace) -> Section:
+    """Twenty-four texts of ragged lengths through eight slots, where the next enters, against blocks of eight."""
+    prompts = [prompt for category in ("qa", "chat", "math") for prompt in models.prompts(category, 8)]
+    arms: dict[str, Native] = {}
+    for name, make in ((REFERENCE, models.native), ("draft, k=1", lambda: models.drafting(1))):
+        arms[f"{name}, blocks"] = make().through(8, RAGGED, blocks=True)
+        arms[f"{name}, queue"] = make().through(8, RAGGED)
+    title = "24 texts through 8 slots: candidate ÷ reference, both with a queue"
+    groups = [prompts for _ in range(max(2, options.rounds))]
+    return Section(title, arms, f"{REFERENCE}, queue", groups, 1.0, ("draft, k=1, queue",))
+
+
+SECTIONS = {"plain": plain, "suite": suite, "assisted": assisted, "copy": copy, "batch": batch, "queue": queue}
 
 
 def _one_by_one(models: Models, categories: tuple[str, ...], count: int) -> list[list[Prompt]]:
@@ -113,12 +127,13 @@ def compared(section: Section, found: Mapping[str, Timed]) -> Iterator[list[str]
         told = ratio(timed, found[section.base])
         ratios = [f"{told.cpu:.2f}", f"{told.wall:.2f}", f"{told.whole:.2f}", told.same]
         arm = section.arms[name]
-        parts = [f"{value:.2f}" for value in spent(arm)] if isinstance(arm, Native) else [""] * 6
+        parts = [f"{value:.2f}" for value in spent(arm)] if isinstance(arm, Native) else [""] * 7
         yield [name, f"{timed.rate():.1f}", *ratios, *parts]
 
 
 HEADS = ["arm", "tokens per CPU second", "ratio by CPU", "by wall", "all tokens", "same texts"]
 HEADS += ["ms a round: draft", "verify", "sample", "host", "drafted a row", "kept a row"]
+HEADS += ["slots taken"]
 
 
 def reached(section: Section, found: Mapping[str, Timed], dtype: str) -> tuple[str, list[str]]:
@@ -141,7 +156,7 @@ def pages(options: argparse.Namespace) -> Iterator[str]:
         options.now, options.k, models = dtype, 2, Models(options.draft, dtype)
         for name in options.only if dtype == options.dtype[0] else options.others:
             section = SECTIONS[name](models, options)
-            rounds = 1 if name in {"suite", "assisted", "copy"} else options.rounds
+            rounds = options.rounds if name in {"plain", "batch"} else 1
             found = in_turn(section.arms, section.groups, options.tokens, rounds)
             best, row = reached(section, found, dtype)
             goals.append(row)

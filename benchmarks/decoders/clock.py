@@ -77,7 +77,7 @@ def ratio(one: Timed, base: Timed) -> Ratio:
 
 
 def spent(arm: Native) -> list[float]:
-    """Milliseconds of wall time a round by part, and drafted and kept tokens of a row and round."""
+    """Milliseconds of wall time a round by part, drafted and kept tokens of a row and round, and slots taken."""
     meter = arm.meter
     parts = [meter.ns[phase] / meter.rounds / 1e6 for phase in PHASES[:-1]]
-    return [*parts, sum(meter.drafted_at) / meter.rows, sum(meter.accepted_at) / meter.rows]
+    return [*parts, sum(meter.drafted_at) / meter.rows, sum(meter.accepted_at) / meter.rows, meter.occupancy]

@@ -42,6 +42,8 @@ ADVICE = {
     "kv_cache_usage_p95": _POOL,
     "kv_cache_usage_max": _POOL,
     "preemptions": _POOL,
+    "occupancy": "look for slots that stay empty while requests wait, and for too few prompts: at the end of a run "
+    "nobody is left to enter",
     "prefix_cache_hit_rate": "look at the server's settings of its prefix cache and at the scenario's 'prefix'; both "
     "arms' rates stand in the report",
     "gpu_utilization": _IDLE,

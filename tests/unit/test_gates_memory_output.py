@@ -37,6 +37,17 @@ def test_memory_limits_are_exact(value: float, outcome: Outcome, reason: str) ->
     assert (said.outcome, said.reason) == (outcome, reason)
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(0.95, Outcome.PASS), (0.8, Outcome.FAIL)])
+def test_how_full_rounds_were_is_exact(share: float, outcome: Outcome) -> None:
+    assert verdict(gate("occupancy", limit=">=90%"), peaks(occupancy=share)).outcome is outcome
+
+
+def test_what_does_not_tell_its_rounds_has_no_occupancy() -> None:
+    said = verdict(gate("occupancy", limit=">=90%"), peaks())
+    assert said.outcome is Outcome.ERROR
+    assert said.advice == "gate an engine that tells what its loop did (Trace.spent), as kind: native"
+
+
 @pytest.mark.parametrize(
     ("metric", "now", "before", "allowed", "outcome", "reason"),
     [

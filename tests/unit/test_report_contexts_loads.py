@@ -125,6 +125,13 @@ def test_what_is_said_of_other_shapes(ratios: tuple[float, ...], turned: Turn | 
     assert bool(loads.told(found)) == bool(said)
 
 
+def test_how_full_the_rounds_were_stands_beside_the_throughput() -> None:
+    load = Load(8, Estimate(100.0), Estimate(110.0), Estimate(1.1), (0.953, 0.91))
+    assert loads.cells(load)[-1] == "95.3% / 91.0%"
+    assert loads.cells(replace(load, filled=(None, 0.91)))[-1] == "not measured / 91.0%"
+    assert loads.cells(replace(load, filled=(None, None)))[-1] == "not measured"
+
+
 def test_the_page_shows_table_picture_and_turning_point() -> None:
     (taken,) = fixed().measurements["s.specgate.yaml"]
     made = tables.room(replace(taken, memory=SEARCH))

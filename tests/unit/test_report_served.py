@@ -46,6 +46,11 @@ def test_both_arms_are_set_side_by_side() -> None:
     assert rows["requests put back"].candidate == Estimate(0.0)
 
 
+def test_how_full_rounds_were_is_a_row() -> None:
+    rows = {row.label: row for row in arms(samples(occupancy=0.9, reference_occupancy=0.75), {})}
+    assert rows["rounds filled (occupancy)"].ratio == Estimate(pytest.approx(1.2))
+
+
 @pytest.mark.parametrize(
     ("back", "said"),
     [

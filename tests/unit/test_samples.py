@@ -20,6 +20,7 @@ from pytest_specgate.records import (
     Place,
     Round,
     Samples,
+    Spent,
     Told,
     Trace,
 )
@@ -110,6 +111,37 @@ def test_requests_at_one_time_share_their_block_s_throughput() -> None:
     assert a["throughput"] == pytest.approx((6 / 0.03, 6 / 0.035))
     assert "throughput" not in b
     assert a["block"] == b["block"] == (0.0, 0.0)
+
+
+def looked_into(prompt: str, start: int, *rounds: int, slots: int = 2) -> Pair:
+    """Its own first token after 1 ms, then one in each of these rounds, whose times are shared."""
+    chunks = (Chunk((start + 1) * MS, 1), *(Chunk(at * MS, 1) for at in rounds))
+    spent = Spent(len(rounds), 0, slots * len(rounds), 0, 0, 0, 0, 0, 0, 0)
+    ids = tuple(range(len(chunks)))
+    told = {"token_ids": ids, "chunks": chunks, "prefill_tokens": 1, "spent": spent}
+    made = pair(0, prompt, start * MS, **told)
+    return dataclasses.replace(made, reference=dataclasses.replace(made.candidate, arm=Arm.REFERENCE), run=0)
+
+
+def test_rounds_are_as_full_as_they_had_requests() -> None:
+    # Rounds at 10, 20, 30 and 40 ms with room for two: two, two, one and one took part.
+    found = measured(looked_into("a", 0, 10, 20), looked_into("b", 0, 10), looked_into("c", 11, 20, 30, 40)).scalars
+    assert (found["occupancy"], found["reference_occupancy"]) == (6 / 8, 6 / 8)
+
+
+def test_rounds_that_one_answer_does_not_tell_are_not_counted() -> None:
+    told, silent = looked_into("a", 0, 10, 20), looked_into("b", 0, 10)
+    silent = dataclasses.replace(silent, candidate=dataclasses.replace(silent.candidate, spent=None))
+    assert measured(told, silent).scalars == {"reference_occupancy": 3 / 4}
+    assert measured(looked_into("a", 0)).scalars == {}
+
+
+def test_who_waited_belongs_to_the_run_whatever_the_times_say() -> None:
+    apart = [dataclasses.replace(pair(0, prompt, start * MS), run=0) for prompt, start in (("a", 0), ("b", 50))]
+    first, second = (prompt.series for prompt in measured(*apart).prompts)
+    assert first["block"] == second["block"] == (0.0,)
+    assert first["throughput"] == pytest.approx((6 / 0.08,))
+    assert "throughput" not in second
 
 
 def test_requests_one_after_the_other_have_no_blocks() -> None:
