@@ -15,8 +15,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
+from pytest_specgate.engines.hf import loading
 from tests.faults.judge import Bench, as_it_should_be, pardoned
+from tests.faults.models import loaded_once
 from tests.faults.table import Result, page
 from tests.faults.zoo import ENTRIES, Entry
 
@@ -31,7 +34,8 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "faults.md", help="page to write")
     chosen = parser.parse_args()
     logging.disable(logging.WARNING)
-    with tempfile.TemporaryDirectory() as folder:
+    # Reading the same small models from disk again and again is a good part of the time.
+    with tempfile.TemporaryDirectory() as folder, patch.object(loading, "load", loaded_once(loading.load)):
         os.environ["SPECGATE_CACHE"] = f"{folder}/cache"
         ledger = chosen.ledger or Path(folder) / "ledger.jsonl"
         entries = [entry for entry in ENTRIES if not chosen.only or entry.id in chosen.only.split(",")]
