@@ -32,10 +32,14 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The regret, in logits, that rounding explains (None: unknown), and whether ties are too rare to reckon with."""
+    """The regret, in logits, that rounding explains (None: unknown), and whether ties are too rare to reckon with.
+
+    ``steady``: the same forward gives the same bits again, on this machine and by this engine.
+    """
 
     noise: float | None
     fine: bool
+    steady: bool = False
 
 
 def broken(sweep: Sweep, measure: Measure) -> Iterator[Broken]:
@@ -46,10 +50,14 @@ def broken(sweep: Sweep, measure: Measure) -> Iterator[Broken]:
 
 
 def parted(sweep: Sweep, measure: Measure) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Greedy requests whose answers differ and are not broken: by rounding, and those of which nobody can tell."""
+    """Requests whose answers are not what they have to equal, and not broken: by rounding, and where nobody can tell.
+
+    What a greedy answer has to equal is the other arm's; what any has to, a text that is known, or an earlier answer.
+    """
     answers = _Answers(sweep, measure)
-    differing = [(probe.name, answers.differs(probe)) for probe in sweep.probes]
-    return tuple(n for n, how in differing if how == "rounding"), tuple(n for n, how in differing if how == "untold")
+    found = {probe.name: {answers.differs(probe), *answers.differ_from_own(probe)} for probe in sweep.probes}
+    untold = tuple(name for name, how in found.items() if "untold" in how)
+    return tuple(name for name, how in found.items() if "rounding" in how and name not in untold), untold
 
 
 class _Answers:
@@ -91,6 +99,26 @@ class _Answers:
             return ""
         return "rounding" if self._legitimate(other) else "untold"
 
+    def differ_from_own(self, probe: Probe) -> Iterator[str]:
+        """As :meth:`differs`, by each arm against what its answer has to equal whatever the other arm says."""
+        for arm in Arm:
+            reply = self._replies.get((probe.name, arm))
+            if reply is None or reply.trace is None:
+                continue
+            for ids in self._own(probe, reply, reply.trace):
+                own = reply.trace.text if isinstance(ids, str) else _said(reply.trace)
+                if not _as_far(probe, own, ids) and not self._apart(reply, ids, "other"):
+                    yield "rounding" if self._legitimate(reply) else "untold"
+
+    def _own(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[Sequence[object]]:
+        """What an answer has to equal: a text that is known, else the earlier answer that it repeats."""
+        if probe.expected is not None and trace.token_ids:
+            yield probe.expected
+            return
+        earlier = self._replies.get((probe.same_as, reply.arm))
+        if earlier is not None and earlier.trace is not None:
+            yield _like(earlier.trace, trace)
+
     def _alone(self, probe: Probe, reply: Reply) -> Iterator[str]:
         """What is wrong with one arm's answer, its own earlier answers at hand."""
         trace = reply.trace
@@ -111,14 +139,11 @@ class _Answers:
         yield from _left_wrongly(probe, trace)
         yield from self._quoted_wrongly(probe, reply, trace)
         yield from self._not_the_choice(reply)
-        if probe.expected is not None and trace.token_ids:
-            yield from self._other_than(reply, probe.expected, probe)
-        yield from self._against_earlier(probe, reply, trace)
+        for ids in self._own(probe, reply, trace):
+            yield from self._other_than(reply, ids, probe)
+        yield from self._unlike(probe, reply, trace)
 
-    def _against_earlier(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[str]:
-        earlier = self._replies.get((probe.same_as, reply.arm))
-        if earlier is not None and earlier.trace is not None and (probe.expected is None or not trace.token_ids):
-            yield from self._other_than(reply, _like(earlier.trace, trace), probe)
+    def _unlike(self, probe: Probe, reply: Reply, trace: Trace) -> Iterator[str]:
         others = [self._replies.get((name, reply.arm)) for name in probe.unlike]
         traces = [other.trace for other in others if other is not None and other.trace is not None]
         if traces and all(_like(other, trace) == _like(trace, other) for other in traces):
@@ -194,9 +219,25 @@ class _Answers:
             both = (one.trace, other.trace) if one and other else (None, None)
             if both[0] and both[1] and _like(both[0], both[1]) == _like(both[1], both[0]):
                 return True
-        if self._measure.fine:
+        if self._measure.fine or self._repeats(probe, arm):
             return True
         return probe.request.sampling.greedy and self._measure.noise is not None
+
+    def _repeats(self, probe: Probe, arm: Arm) -> bool:
+        """Whether the same call came twice, and the other arm answered it alike: then rounding turns nothing."""
+        first = self._probes.get(probe.same_as)
+        if (
+            not self._measure.steady
+            or first is None
+            or first.request != probe.request
+            or first.company
+            or probe.company
+        ):
+            return False
+        other = Arm.REFERENCE if arm is Arm.CANDIDATE else Arm.CANDIDATE
+        replies = [self._replies.get((name, other)) for name in (first.name, probe.name)]
+        one, again = (reply.trace if reply else None for reply in replies)
+        return one is not None and again is not None and _like(one, again) == _like(again, one)
 
 
 def _like(trace: Trace, other: Trace) -> Sequence[object]:

@@ -2,7 +2,7 @@
 
 All or nothing: a single request that does not get what it asks is a fault. What the target's own rounding can turn is
 told apart, by the same noise as greedy exactness is judged by, and counts as kept. Where answers differ and nobody can
-tell rounding from a fault, there is no pass.
+tell rounding from a fault, as where a draw is repeated in 16 bits, there is no pass.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ MOST_NAMED = 12
 _PROMPT_SHOWN = 8
 _SCORE = "use an engine that scores texts (a server: name a 'scorer'), or float32"
 
+_FINER = "use float32: no scores tell whether rounding turned a draw"
+
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
     """The check of one gate. Raises NoVerdict where no request was asked."""
@@ -28,7 +30,10 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     if sweep is None or not sweep.probes:
         raise unmeasured(gate.spec.metric, context.engine, "use an engine that takes token ids or messages")
     noise = None if sweep.control is None else tolerance(sweep.control, context.place.dtype)
-    measure = Measure(noise, context.place.dtype in FINE)
+    # A server may find a repeated prompt in its cache, and read it by other kernels.
+    control = sweep.control
+    steady = control is not None and control.between is None and not control.self_change
+    measure = Measure(noise, context.place.dtype in FINE, steady)
     found = tuple(broken(sweep, measure))
     names = list(dict.fromkeys(one.probe for one in found))
     share = 1 - len(names) / len(sweep.probes)
@@ -49,8 +54,9 @@ def _judged(
         return Outcome.FAIL, f"{len(names)} of {count} are not honoured: {names[0]}{more}: {found[0].what}", ""
     if untold:
         kinds = dict.fromkeys(probe.area for probe in sweep.probes if probe.name in untold)
-        said = f"the arms answer {len(untold)} of {count} otherwise, by rounding or by a fault, and nothing tells which"
-        return Outcome.INCONCLUSIVE, f"{said}: {', '.join(kinds)}", _SCORE
+        said = f"{len(untold)} of {count} are answered otherwise, by rounding or by a fault, and nothing tells which"
+        drawn = any(not probe.request.sampling.greedy for probe in sweep.probes if probe.name in untold)
+        return Outcome.INCONCLUSIVE, f"{said}: {', '.join(kinds)}", _FINER if drawn else _SCORE
     areas = len({probe.area for probe in sweep.probes})
     return Outcome.PASS, f"all {count} requests of {areas} kinds are honoured by both arms", ""
 

@@ -39,6 +39,8 @@ from pytest_specgate.suite.cases import Case
 LONGEST, LONGEST_ON_GPU = 1024, 8192
 #: With fewer different ids in a text, prompts would all look alike.
 LEAST_WORDS = 24
+#: At this temperature a draw turns ties alone, and the noise covers those.
+COLD = 1e-5
 
 
 def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> Measurement:
@@ -82,9 +84,9 @@ def _judgeable(
 
 
 def decided(request: Request) -> bool:
-    """Whether only the most likely token can be said: greedy, or drawn from what filters leave of one."""
+    """Whether only the most likely token can be said: greedy or as good as, or drawn from what filters leave of one."""
     sampling = request.sampling
-    return sampling.greedy or sampling.top_k == 1 or sampling.min_p == 1 or sampling.top_p < 1e-3
+    return sampling.temperature <= COLD or sampling.top_k == 1 or sampling.min_p == 1 or sampling.top_p < 1e-3
 
 
 @dataclass(slots=True)

@@ -87,6 +87,18 @@ def test_logits_are_those_of_a_plain_forward(engine: Any) -> None:
     assert found.emitted == pytest.approx([float(row[token]) for row, token in zip(rows, text)])
 
 
+@pytest.mark.parametrize("kind", ["native", "transformers"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_a_request_forbids_has_a_number_in_16_bits_too(folder: Path, kind: str, dtype: str) -> None:
+    made = build(folder, kind=kind, dtype=dtype)
+    asked = replace(REQUESTS[0], sampling=Sampling(min_tokens=3), stop_ids=(9,))
+    (found,) = made.score([asked], [(9, 4, 9)])
+    made.close()
+    assert found.emitted[0] == found.emitted[2] == scoring.FORBIDDEN
+    assert abs(found.emitted[1]) < 100
+    assert 9 not in found.best_ids
+
+
 @pytest.mark.parametrize("rows", [1, 7, 60])
 def test_little_memory_gives_the_same_numbers(engine: Any, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     texts = texts_of(engine)

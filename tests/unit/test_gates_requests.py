@@ -265,6 +265,47 @@ def test_repeated_and_different_requests() -> None:
     assert told(sweep(a, (65,), (65,), (b, (65,), (67,)), (unlike, (66,), (65,)))) == []
 
 
+@pytest.mark.parametrize(
+    ("more", "measure", "broke", "untold"),
+    [
+        ({}, FINE, True, False),
+        ({}, COARSE, False, True),
+        ({}, replace(COARSE, steady=True), True, False),
+        # Beside others a batch rounds otherwise; another request is another call.
+        ({"company": "c"}, replace(COARSE, steady=True), False, True),
+        ({"request": Request("p", (), 4, Sampling(1.5, seed=1))}, replace(COARSE, steady=True), False, True),
+    ],
+)
+def test_a_drawn_repeat_that_differs_is_told(more: dict[str, Any], measure: Measure, broke: bool, untold: bool) -> None:
+    first, again = probe("a", HOT), replace(probe("b", HOT), same_as="a", **more)
+    other = Reply("b", Arm.CANDIDATE, answer(Arm.CANDIDATE, (66,)))
+    made = sweep(first, (65,), (65,), (again, (65,), other))
+    assert bool(told(made, measure)) == broke
+    assert parted(made, measure) == ((), ("b",) if untold else ())
+    # Where no arm repeats itself, the machine may be the reason.
+    neither = sweep(first, (65,), (65,), (again, replace(other, arm=Arm.REFERENCE), other))
+    assert bool(told(neither, measure)) == measure.fine
+
+
+def test_an_answer_that_is_not_the_one_known_is_told_whatever_the_other_arm_says() -> None:
+    first, again = probe("a"), replace(probe("b"), same_as="a")
+    known = replace(probe("c", HOT), expected=(65, 66))
+    made = sweep(first, (65, 66), (65, 66), (again, (65, 70), (65, 70)), (known, (65, 70), (65, 66)))
+    unscored = replace(made, replies=tuple(replace(reply, regrets=None) for reply in made.replies))
+    assert parted(unscored, UNSCORED) == ((), ("b", "c"))
+    assert parted(made, COARSE) == (("b", "c"), ())
+
+
+def test_a_draw_that_nobody_can_judge_is_no_pass(tmp_path: Path) -> None:
+    first, again = probe("a", HOT), replace(probe("b", HOT), same_as="a", company="c")
+    made = sweep(first, (65,), (65,), (again, (65,), Reply("b", Arm.CANDIDATE, answer(Arm.CANDIDATE, (66,)))))
+    made = replace(made, control=Control(300, 4, 0.01, 0.01, 0.0, 0, False, 10.0, 1.0))
+    found = judged(tmp_path, replace(made, replies=tuple(replace(r, regrets=None) for r in made.replies)), "bfloat16")
+    assert found.checks[0].outcome is Outcome.INCONCLUSIVE
+    assert found.checks[0].needed == "use float32: no scores tell whether rounding turned a draw"
+    assert "answers that differ, by rounding or by a fault, which nothing tells apart here: b" in found.warnings
+
+
 # --- the verdict ----------------------------------------------------------------------------------------------------
 
 
@@ -304,8 +345,7 @@ def test_answers_that_nobody_can_judge_are_no_pass(tmp_path: Path) -> None:
     check = judged(tmp_path, blind, "bfloat16").checks[0]
     assert check.outcome is Outcome.INCONCLUSIVE
     assert check.reason == (
-        "requests: the arms answer 1 of 2 otherwise, by rounding or by a fault, and nothing tells which: "
-        "presence_penalty"
+        "requests: 1 of 2 are answered otherwise, by rounding or by a fault, and nothing tells which: presence_penalty"
     )
     assert check.needed == "use an engine that scores texts (a server: name a 'scorer'), or float32"
     scored_by = replace(made, control=Control(300, 4, 0.01, 0.01, 0.0, 0, False, 10.0, 1.0))

@@ -178,6 +178,8 @@ def shaper(request: Request, prompt: Sequence[int], speaker: Speaker) -> Shaper 
         import torch
 
         drafted = torch.tensor(output, dtype=torch.long, device=scores.device)
+        if scores.dtype.itemsize < 4:  # as the decoder does; what is forbidden besides has no number in float16
+            scores = scores.float()
         for processor in wanted:
             scores = processor(scores, row, drafted, at)
         return scores
