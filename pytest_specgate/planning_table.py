@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from pytest_specgate.planning import CasePlan, RunPlan, Seconds
 from pytest_specgate.report.escape import flat, in_ascii
+from pytest_specgate.units import many
 
 _UNKNOWN = "unknown"
 
@@ -69,7 +70,8 @@ def _sum(found: RunPlan) -> Iterator[str]:
         if found.gpus:
             yield f"GPU minutes: {_span(shown(least * found.gpus), shown(most * found.gpus))} on {found.gpus}"
     if known < count:
-        yield f"no time is known of {count - known} cases: run once with --specgate-history, or store a baseline"
+        untimed = many(count - known, "case")
+        yield f"no time is known of {untimed}: run once with --specgate-history, or store a baseline"
     if found.whole is not None:
         yield f"whole run: the last one of at least these cases took {shown(found.whole[0])} minutes ({found.whole[1]})"
     if found.budget is not None:

@@ -88,17 +88,20 @@ class Trend:
     needed: int
     alike: float
 
-    def worse(self, allow: float) -> bool:
-        """Whether the last thing that happened, or the distance from the anchor, is a loss beyond ``allow``.
+    @property
+    def behind(self) -> bool:
+        """Whether the present level lies behind the first baseline.
 
         Runs too few to show a step show no distance either: where they repeat each other, no scatter tells it.
         """
+        return self.anchor is not None and self.anchor.worse and not self.needed
+
+    def worse(self, allow: float) -> bool:
+        """Whether the last thing that happened, or the distance from the anchor, is a loss beyond ``allow``."""
         happened: tuple[Step | Drift, ...] = (*self.steps, *self.drifts)
         latest = max(happened, key=lambda one: one.last.run.created, default=None)
         lost = latest is not None and latest.worse and abs(latest.change) > allow
-        if self.needed or self.anchor is None:
-            return lost
-        return lost or (self.anchor.worse and abs(self.anchor.change.value) > allow)
+        return lost or (self.anchor is not None and self.behind and abs(self.anchor.change.value) > allow)
 
 
 def trends(found: Sequence[Series], error: float = ERROR) -> list[Trend]:

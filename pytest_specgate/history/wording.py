@@ -53,7 +53,7 @@ def told(trend: Trend) -> Iterator[tuple[str, str]]:
         yield from (("", line) for line in _where(step))
     for drift in trend.drifts:
         yield "WORSE" if drift.worse else "BETTER", f"{where}: {_drift(series, drift)}"
-    if trend.anchor is not None and trend.anchor.worse:
+    if trend.anchor is not None and trend.behind:
         first = f"the first baseline, of {trend.anchor.recorded}"
         yield "WORSE", f"{where}: {distance_text(series, trend.anchor)} against {first}{_forgiven(series, trend)}"
 

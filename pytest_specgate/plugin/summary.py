@@ -59,6 +59,8 @@ def _lines(run: Run, width: int, *, ascii_only: bool) -> Iterator[str]:
 
     yield from terminal.lines(run.ordered(), width, run.ending.matrices, ascii_only=ascii_only)
     yield from terminal.matrix_lines(run.ending.matrices, ascii_only=ascii_only)
+    if run.options.selftest and run.verdicts:
+        yield "selftest: engines ran with a gross loss planted; PASS says that the gate turned red, as it should"
     for warning in run.found.warnings:
         yield f"warning: {warning}"
     for taken in distribution.measured(run).values():

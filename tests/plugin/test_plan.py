@@ -25,7 +25,7 @@ def test_no_time_is_made_up(project: Project) -> None:
             "suites/demo.specgate.yaml",
             "case * prompts * rounds * generations * tokens * minutes * times from",
             "tiny::qa-t0-c1  6          1–8       12–96          ≤ 6,144   unknown    -",
-            "no time is known of 1 cases: run once with --specgate-history, or store a baseline",
+            "no time is known of 1 case: run once with --specgate-history, or store a baseline",
             "not counted in measuring: starting engines, memory passes (two processes a case)",
             "nothing was run",
         ]

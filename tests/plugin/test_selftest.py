@@ -17,6 +17,9 @@ def test_gates_that_see_the_loss_pass(project: Project) -> None:
     project.suite(SPEEDUP, ACCEPTANCE)
     result = project.run("--specgate-selftest", "suites", "-v")
     result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["selftest: engines ran with a gross loss planted; PASS says that the gate turned red*"]
+    )
     assert result.ret == 0
 
 

@@ -142,6 +142,13 @@ def test_too_few_runs_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None
     assert "note tiny::qa-t0-c1 speedup: 3 runs cannot show a change at this error; 9 could" in capsys.readouterr().out
 
 
+def test_too_few_runs_are_not_called_worse_than_the_first_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    keep(runs("speedup", [1.5, 1.5], anchor=stored("speedup", 1.6)))
+
+    assert main(["trend", "h"]) == 3
+    assert "WORSE" not in capsys.readouterr().out
+
+
 def test_a_note_is_told_once_for_all_that_it_holds_for(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("speedup", "ttft", "acceptance_length")
     keep([run(n, case(dict.fromkeys(names, 1.0 + n))) for n in range(2)])
