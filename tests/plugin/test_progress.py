@@ -38,6 +38,7 @@ def test_quiet_is_quiet(chatty: Project) -> None:
 
 
 def test_a_short_run_says_nothing(project: Project) -> None:
+    project.write("conftest.py", "from pytest_specgate.plugin import progress\nprogress.LOG_SECONDS *= 100\n")
     project.suite(PASS)
 
     result = project.python("--specgate", "-p", "no:randomly")
