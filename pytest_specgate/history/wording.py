@@ -40,8 +40,8 @@ def now_text(trend: Trend) -> str:
 
 
 def name(point: Point) -> str:
-    """A run as people name it: by its commit, else by its time."""
-    return point.commit[:12] or point.run.created
+    """A run as people name it: by its commit, else by its time (UTC), to the minute."""
+    return point.commit[:12] or point.run.created[:16].replace("T", " ")
 
 
 def told(trend: Trend) -> Iterator[tuple[str, str]]:

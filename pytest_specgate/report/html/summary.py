@@ -37,10 +37,11 @@ def summary(report: Report, views: Sequence[CaseView]) -> Markup:
     cards = [tag("li", tag("b", str(found[o])), " ", badge(o), class_="card") for o in WORST_FIRST]
     waiting = [verdict for verdict in worst_first(report.verdicts) if verdict.outcome is not Outcome.PASS]
     warnings, left_out = fitted((tag("li", warning) for warning in report.warnings), _ROOM_FOR_WARNINGS)
+    judged = f"{many(len(report.verdicts), 'gate')} on {many(len(views), 'case')}"
     parts = [
         tag("h2", "Summary", id="summary"),
         tag("ul", *cards, class_="cards", aria_label="How many gates came to what"),
-        tag("p", f"{len(report.verdicts)} gates on {len(views)} cases. {_exit(report.exit_status)}"),
+        tag("p", f"{judged}. {_exit(report.exit_status)}"),
         _troubles(waiting, {id(verdict): view for view in views for verdict in view.verdicts}),
         joined([tag("h3", "Warnings"), tag("ul", *warnings), _rest(left_out, "warnings")]) if warnings else EMPTY,
     ]
@@ -105,7 +106,7 @@ def _trouble(group: Sequence[Verdict], views: Mapping[int, CaseView]) -> Markup:
     lines, left_out = fitted((tag("li", _reason(ones, views)) for ones in alike(group)), _ROOM_FOR_TROUBLES // 10)
     folded = lines[_MOST_OPEN:]
     more = tag("details", tag("summary", f"{len(folded)} more"), tag("ul", *folded)) if folded else EMPTY
-    advice = tag("p", f"Next: {first.advice}.", class_="note") if first.advice else EMPTY
+    advice = tag("p", f"Next: {first.advice}", class_="note") if first.advice else EMPTY
     head = joined([label(first), " ", tag("b", engine_of(first)), f": {gates}"])
     return joined([head, tag("ul", *lines[:_MOST_OPEN]), more, _rest(left_out, "reasons"), advice])
 

@@ -102,9 +102,10 @@ def x_axis(scale: Scale, top: float, bottom: float, said: Callable[[float], str]
 
 
 def y_axis(scale: Scale, said: Callable[[float], str], left: float = LEFT, right: float = WIDTH - RIGHT) -> Markup:
-    """Ticks with grid lines."""
+    """Ticks with grid lines; of ticks that lie so near that they are told alike, the first is named."""
     ticks = scale.ticks(4)
-    labels = [text(left - 4, scale(value) + 3.5, said(value), "end") for value in ticks]
+    told = {said(value): value for value in reversed(ticks)}
+    labels = [text(left - 4, scale(value) + 3.5, label, "end") for label, value in told.items()]
     return joined([lines([(left, scale(value), right, scale(value)) for value in ticks], "grid"), *labels])
 
 
