@@ -38,6 +38,7 @@ LEAST_CONTROL = 128
 LEAST_OUTSIDE = 0.25
 #: What the noise of a server may pass for once in so many runs, here and for near ties.
 _RARE = 1e-3
+_OTHER_SCORER = "score with the server's own weights and dtype, or by the server itself"
 _MANTISSA = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 #: In these a tie that rounding can turn is so rare that equal arithmetic means equal texts.
 FINE = frozenset({"float32", "float64"})
@@ -135,11 +136,15 @@ def _from_outside(found: Choices, law: Between, noise: float, context: JudgeCont
         return Outcome.FAIL, said, ""
     if noise > MOST_NOISE:
         said = f"server and scorer disagree by up to {noise:.3g} logits, and more than {MOST_NOISE} hides faults"
-        return Outcome.INCONCLUSIVE, said, "score with the server's own weights and dtype, or by the server itself"
+        return Outcome.INCONCLUSIVE, said, _OTHER_SCORER
     if _beyond(own, limit):
         said = f"one of {tokens} tokens lies beyond the noise: {_worst_own(found, limit)}"
         return Outcome.INCONCLUSIVE, said, "more prompts would tell: a second such token fails"
-    said = f"all {tokens} tokens are the target's choice within {noise:.3g} logits of noise between server and scorer"
+    if _beyond(own, max(noise, MOST_NOISE)):
+        said = f"no token lies farther off than one of the reference server's own ({law.worst:.3g} logits), which hides"
+        said += f" faults: {_worst_own(found, noise)}"
+        return Outcome.INCONCLUSIVE, said, _OTHER_SCORER
+    said = f"all {tokens} tokens are the target's choice within {limit:.3g} logits of noise between server and scorer"
     return Outcome.PASS, f"{said} ({_tokens(own)} differ from the reference server's, {_ties(own)} near ties)", ""
 
 
@@ -184,12 +189,18 @@ def _refusal(found: Choices, noise: float) -> tuple[str, str] | None:
     if noise > MOST_NOISE and control.between is None:
         said = f"the target's own arithmetic moves margins by up to {control.gap_change:.3g} logits here"
         said += f", and noise of {noise:.3g} hides faults (at most {MOST_NOISE})"
-        return said, "use float32, or kernels that do not depend on the batch"
+        if control.self_change >= control.gap_change:
+            return (
+                said,
+                "find out why the same forward differs when it runs again: kernels that add in any order, memory",
+            )
+        return said, "gate exactness with dtype: float32 too, or with kernels that do not depend on the batch"
     if _off(found.reference, noise):
         said = f"the reference arm fails the same test ({_worst(found.reference, noise)})"
         who = "the target disagrees with itself" if control.between is None else "server and scorer disagree"
         said += f": on this machine {who}, which is not the decoder's doing"
-        hint = "find out why one-token decoding and scoring differ: processors, caches, hardware"
+        hint = "run the case with dtype: float32: where that decides it, this dtype's kernels differ by the batch; "
+        hint += "where it does not, find out how one-token decoding and scoring differ: processors, caches"
         return said, hint if control.between is None else "name a scorer with the servers' own target and dtype"
     return None
 

@@ -165,6 +165,7 @@ def test_a_machine_whose_target_regrets_its_own_text_blames_nobody() -> None:
         "(p0, output token 250, lies 5 logits below it, and its noise is 0.375): "
         "on this machine the target disagrees with itself, which is not the decoder's doing"
     )
+    assert said.checks[0].needed.startswith("run the case with dtype: float32: where that decides it, ")
 
 
 def test_noise_that_hides_faults_is_refused() -> None:
@@ -174,6 +175,11 @@ def test_noise_that_hides_faults_is_refused() -> None:
         "greedy exactness: the target's own arithmetic moves margins by up to 0.51 logits here, "
         "and noise of 0.765 hides faults (at most 0.75)"
     )
+    needed = "gate exactness with dtype: float32 too, or with kernels that do not depend on the batch"
+    assert said.checks[0].needed == needed
+    again = judged(texts(8.0), control=replace(CONTROL, self_change=0.51))
+    assert again.outcome is Outcome.INCONCLUSIVE
+    assert again.checks[0].needed.startswith("find out why the same forward differs when it runs again: ")
 
 
 def test_a_small_control_is_refused() -> None:

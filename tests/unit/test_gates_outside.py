@@ -62,6 +62,19 @@ def test_a_token_of_the_reference_excuses_one_as_bad() -> None:
     assert judged((0.3, 0.3), control=worse).outcome is Outcome.PASS
 
 
+def test_what_only_a_far_token_of_the_reference_excuses_is_no_pass() -> None:
+    far = replace(CONTROL, between=Between(0.02, 0.2, 3.0))
+    found = judged((0.7, 0.7), control=far)
+    assert (found.outcome, "within 3 logits of noise" in found.reason) == (Outcome.PASS, True), found.reason
+    found = judged((2.0, 2.0), control=far)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.reason == (
+        "greedy exactness: no token lies farther off than one of the reference server's own (3 logits), which hides "
+        "faults: p, output token 199, lies 2 logits below it, and its noise is 0.25"
+    )
+    assert found.checks[0].needed == "score with the server's own weights and dtype, or by the server itself"
+
+
 def test_a_wrong_reference_blames_nobody() -> None:
     found = judged((6.0,), (6.0, 6.0), replace(CONTROL, between=Between(0.02, 0.2, 6.0)))
     assert found.outcome is Outcome.INCONCLUSIVE
