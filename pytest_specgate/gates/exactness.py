@@ -126,12 +126,8 @@ def _from_outside(found: Choices, law: Between, noise: float, context: JudgeCont
     if not _tokens(own):
         return Outcome.PASS, f"all {tokens} tokens are those that the reference server chose", ""
     if _off(own, limit):
-        beyond_it = _beyond(own, limit)
-        return (
-            Outcome.FAIL,
-            f"{beyond_it} of {tokens} tokens are not the target's choice: {_worst_own(found, limit)}",
-            "",
-        )
+        said = f"{_beyond(own, limit)} of {tokens} tokens are not the target's choice: {_worst_own(found, limit)}"
+        return Outcome.FAIL, said, ""
     if said := _more_flips(found, own, context):
         return Outcome.FAIL, said, ""
     if noise > MOST_NOISE:
