@@ -7,6 +7,7 @@
     │   └── BaselineError       a baseline file
     ├── EngineError             an engine cannot start, or cannot do what the case asks for
     │   ├── Unsupported         a request asks for what the engine cannot do at all
+    │   ├── Ended               a server that the engine runs in ended by itself
     │   ├── MissingPackage      a package that the engine needs is not installed
     │   └── OutOfMemory         the device or the host ran out of memory
     ├── InvalidTrace            an engine's own counters contradict themselves
@@ -81,6 +82,10 @@ class EngineError(SpecgateError):
 
 class Unsupported(EngineError):
     """A request asks for what this engine cannot do at all, whatever the model: refused rather than ignored."""
+
+
+class Ended(EngineError):
+    """A server that the engine runs in ended by itself; the text has its last words."""
 
 
 class MissingPackage(EngineError):

@@ -68,7 +68,9 @@ class Control:
     all margins, large ones too, are the same to the last bit at both widths. ``median_best`` is the median of the
     highest logits. ``seconds`` is what measuring it took, once.
 
-    ``between`` stands in place of the changes where forwards cannot be run at will: the target is a server's.
+    ``between`` stands in place of the changes where forwards cannot be run at will: the target is a server's. There
+    ``self_change`` is that of scores asked for again, ``scoring_change`` that of texts cut to their first halves, and
+    ``agree`` whether neither changes a margin; 0, 0 and false where nobody asked.
     """
 
     tokens: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
 from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
 from pytest_specgate.engines.registry import create
-from pytest_specgate.engines.serving.failures import Failure, Lacking
+from pytest_specgate.engines.serving.failures import Failing, Failure, Lacking
 from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.identity import weights
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
     from pytest_specgate.engines.serving.watching import Watched
 
 
-#: How long after a broken connection the end of a server's process is told.
-_WORD_SECONDS = 2.0
+#: How long after a failure the end of a server's process is told, and after one that it may be dying of: as long as it
+#: is not well again, for ending takes a while on a busy machine.
+_WORD_SECONDS, _LAST_WORD_SECONDS = 2.0, 60.0
 
 
 class OpenAIEngine(ServedTexts):
@@ -307,9 +309,26 @@ class OpenAIEngine(ServedTexts):
             yield
         except Failure as failure:
             self._hosts.check(arm, _WORD_SECONDS)
+            if isinstance(failure, Failing):
+                self._await_end(arm, url)
             what = f"{arm.value} server {url} {failure.what}"
             kind = Unsupported if isinstance(failure, Lacking) else EngineError
             raise kind(self._name, self._hide(what), self._hide(failure.hint)) from None
+
+    def _await_end(self, arm: Arm, url: str) -> None:
+        """Wait while a server that was started here is neither well nor gone. Raises Ended once it is gone."""
+        page = arm_server(self._spec, arm).health
+        until = time.monotonic() + _LAST_WORD_SECONDS
+        while page and self._hosts.up(arm) and time.monotonic() < until and not self._well(url + page):
+            self._hosts.check(arm, _WORD_SECONDS)
+        self._hosts.check(arm, 0.0)
+
+    def _well(self, page: str) -> bool:
+        loop, client = self._connected()
+        try:
+            return loop.run(client.text(page)) is not None
+        except Failure:
+            return False
 
     def _hide(self, text: str) -> str:
         return text.replace(self._secret, MASK) if self._secret else text

@@ -285,13 +285,23 @@ def _worst(texts: Sequence[TextRegrets], noise: float) -> str:
 def _notes(found: Choices, tied: float) -> Iterator[str]:
     control = found.control
     if (law := control.between) is not None:
-        yield f"control: {control.tokens} tokens of the reference server, the worst {law.worst:.3g} logits off"
+        off = f"control: {control.tokens} tokens of the reference server, the worst {law.worst:.3g} logits off"
+        yield f"{off}{_in_other_forwards(control)}"
     elif found.control_fresh:
         yield f"control: {control.tokens} tokens in {control.seconds:.0f} s, kept for later runs and not counted"
     if found.restless:
         yield f"the reference arm gave {found.restless} prompts another text in another round: not the decoder's doing"
-    if control.self_change:
+    if control.self_change and law is None:
         yield f"one-token forwards run again differ by up to {control.self_change:.3g} logits on this machine"
     if found.divergences:
         real = len(_real(found, tied))
         yield f"texts that part: {len(found.divergences) - real} by numerical_tie, {real} by real_divergence"
+
+
+def _in_other_forwards(control: Control) -> str:
+    """What became of the scores when they were asked for again, and of the first halves alone; empty where unknown."""
+    if control.agree:
+        return "; asked again, and in shorter forwards, the scores are the same to the last digit"
+    moved = max(control.self_change, control.scoring_change)
+    told = f"by up to {moved:.2g} logits: the scorer's kernels are not batch-invariant"
+    return f"; asked again, or in shorter forwards, margins differ {told}" if moved else ""

@@ -44,7 +44,7 @@ class Measure:
 
 def broken(sweep: Sweep, measure: Measure) -> Iterator[Broken]:
     """Every broken request, in the order in which they were asked; one may be broken in several ways."""
-    answers = _Answers(sweep, measure)
+    answers = Answers(sweep, measure)
     for probe in sweep.probes:
         yield from answers.of_both(probe)
 
@@ -54,13 +54,13 @@ def parted(sweep: Sweep, measure: Measure) -> tuple[tuple[str, ...], tuple[str, 
 
     What a greedy answer has to equal is the other arm's; what any has to, a text that is known, or an earlier answer.
     """
-    answers = _Answers(sweep, measure)
+    answers = Answers(sweep, measure)
     found = {probe.name: {answers.differs(probe), *answers.differ_from_own(probe)} for probe in sweep.probes}
     untold = tuple(name for name, how in found.items() if "untold" in how)
     return tuple(name for name, how in found.items() if "rounding" in how and name not in untold), untold
 
 
-class _Answers:
+class Answers:
     """Replies by probe and arm, and the comparisons between them."""
 
     def __init__(self, sweep: Sweep, measure: Measure) -> None:
@@ -68,7 +68,20 @@ class _Answers:
         self._probes = {probe.name: probe for probe in sweep.probes}
         self._measure = measure
 
+    def of(self, probe: Probe, arm: Arm) -> Reply | None:
+        """What an arm made of a probe."""
+        return self._replies.get((probe.name, arm))
+
+    def earlier(self, probe: Probe, arm: Arm) -> Reply | None:
+        """The same arm's answer that this one has to repeat."""
+        return self._replies.get((probe.same_as, arm))
+
+    def scores(self, reply: Reply) -> bool:
+        """Whether the target tells what it would have said, and how exactly."""
+        return reply.regrets is not None and self._measure.noise is not None
+
     def of_both(self, probe: Probe) -> Iterator[Broken]:
+        """How either arm broke a request."""
         one, other = (self._replies.get((probe.name, arm)) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
         if one is None or other is None:
             return
@@ -174,7 +187,7 @@ class _Answers:
             return ""
         if reply.trace.token_ids and common in (len(own), len(ids)):
             return f"{len(own)} tokens instead of {len(ids)}: {than}"
-        if self._legitimate(reply) or not self._decides(self._probes[reply.probe], reply.arm):
+        if self._legitimate(reply) or not self._decides(self._probes[reply.probe], reply):
             return ""
         return f"another token from output token {common + 1} on: {than}"
 
@@ -212,16 +225,16 @@ class _Answers:
         above = sum(regret > noise for regret in reply.regrets)
         return above <= 1 and max(reply.regrets, default=0.0) <= 2 * noise
 
-    def _decides(self, probe: Probe, arm: Arm) -> bool:
+    def _decides(self, probe: Probe, reply: Reply) -> bool:
         """Whether unequal texts mean anything: rounding may turn a draw, or a choice that nothing scored."""
         if probe.settled:
-            one, other = (self._replies.get((name, arm)) for name in (probe.same_as, probe.settled))
+            one, other = (self._replies.get((name, reply.arm)) for name in (probe.same_as, probe.settled))
             both = (one.trace, other.trace) if one and other else (None, None)
             if both[0] and both[1] and _like(both[0], both[1]) == _like(both[1], both[0]):
                 return True
-        if self._measure.fine or self._repeats(probe, arm):
+        if self._measure.fine or self._repeats(probe, reply.arm):
             return True
-        return probe.request.sampling.greedy and self._measure.noise is not None
+        return probe.request.sampling.greedy and self.scores(reply)
 
     def _repeats(self, probe: Probe, arm: Arm) -> bool:
         """Whether the same call came twice, and the other arm answered it alike: then rounding turns nothing."""

@@ -2,7 +2,8 @@
 
 All or nothing: a single request that does not get what it asks is a fault. What the target's own rounding can turn is
 told apart, by the same noise as greedy exactness is judged by, and counts as kept. Where answers differ and nobody can
-tell rounding from a fault, as where a draw is repeated in 16 bits, there is no pass.
+tell rounding from a fault, as where a draw is repeated in 16 bits, there is no pass. What looks kept and was held
+against nothing is counted, and named.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pytest_specgate.gates.context import JudgeContext, Judged
 from pytest_specgate.gates.exactness import FINE, tolerance
 from pytest_specgate.gates.honoured import Broken, Measure, broken, parted
 from pytest_specgate.gates.parts import unmeasured
+from pytest_specgate.gates.unchecked import unchecked
 from pytest_specgate.records import Check, Interval, Outcome, Probe, Samples, Stored, Sweep
 from pytest_specgate.suite.cases import Gate
 
@@ -38,7 +40,10 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     names = list(dict.fromkeys(one.probe for one in found))
     share = 1 - len(names) / len(sweep.probes)
     value = Interval(share, share, share)
+    unknown = {name for names in unchecked(sweep, measure).values() for name in names}
     outcome, reason, needed = _judged(sweep, found, names, parted(sweep, measure)[1])
+    if unknown and outcome is Outcome.PASS:
+        reason += f", as far as can be told: {len(unknown)} of them could not be checked"
     required = gate.spec.limit.text if gate.spec.limit else ""
     check = Check("limit", required, outcome, f"requests: {reason}", value, needed)
     return Judged((check,), value, warnings=tuple(_notes(sweep, found, measure)))
@@ -76,6 +81,9 @@ def _notes(sweep: Sweep, found: tuple[Broken, ...], measure: Measure) -> Iterato
         yield f"answers that differ within the target's own noise: {', '.join(turned)}"
     if untold:
         yield f"answers that differ, by rounding or by a fault, which nothing tells apart here: {', '.join(untold)}"
+    for why, unknown in unchecked(sweep, measure).items():
+        if names := [name for name in unknown if name not in ways]:
+            yield f"not checked ({why}): {', '.join(names)}"
     for left_out in sweep.not_asked:
         yield f"not asked: {left_out}"
 

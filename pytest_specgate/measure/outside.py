@@ -12,6 +12,7 @@ from dataclasses import replace
 from pytest_specgate.engines.base import Engine, FromOutside, Tokenized
 from pytest_specgate.errors import SpecgateError
 from pytest_specgate.logits import Between, Control, Scores
+from pytest_specgate.measure.dialogue import in_round
 from pytest_specgate.measure.texts import requests_of
 from pytest_specgate.records import Arm, Capability, Measurement, Request, Trace
 from pytest_specgate.samples.blocks import trace_of
@@ -34,13 +35,18 @@ def identified(engine: Engine, case: Case, measurement: Measurement) -> Measurem
     if scorer is None:
         return measurement
     asked = requests_of(case, measurement)
-    requests = [asked[pair.prompt] for pair in measurement.pairs]
+    # What is drawn comes again by the seed of its own round.
+    requests = [_of_round(asked[pair.prompt], pair.round) for pair in measurement.pairs]
     reference, candidate = (
         scorer.identify(requests, [trace_of(pair, arm) for pair in measurement.pairs])
         for arm in (Arm.REFERENCE, Arm.CANDIDATE)
     )
     both = zip(measurement.pairs, reference, candidate)
     return replace(measurement, pairs=tuple(replace(p, reference=one, candidate=other) for p, one, other in both))
+
+
+def _of_round(request: Request, number: int) -> Request:
+    return replace(request, sampling=in_round(request.sampling, number))
 
 
 def known(engine: Engine, request: Request, trace: Trace) -> Trace:

@@ -22,6 +22,7 @@ from pytest_specgate.engines.content import cache_folder
 from pytest_specgate.errors import EngineError, SpecgateError, StoreError
 from pytest_specgate.files import write_atomically
 from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
+from pytest_specgate.measure.margins import change, rescored
 from pytest_specgate.measure.outside import control_from, identified, outsider
 from pytest_specgate.measure.texts import arm_seconds, declared, requests_of
 from pytest_specgate.metrics import Family
@@ -36,11 +37,6 @@ CONTROL_TOKENS: Mapping[str, int] = {"bfloat16": 2048, "float16": 2048}
 FEWER_CONTROL_TOKENS = 256
 #: Tokens whose one-token forwards are run again: a machine that repeats itself does so from the start.
 REPEATED_TOKENS = 64
-#: Only a token whose margin is about as small as the noise can turn into a near tie. Where the target is sure, its
-#: logits are larger and rounding moves them more, which must not excuse anything elsewhere.
-SMALL_MARGIN = 2.0
-#: With fewer tokens of a small margin than this, all count.
-LEAST_SMALL = 64
 #: What decides how a target computes, beside its weights, the device and the dtype.
 _FACTS = ("engine", "torch", "transformers", "cuda", "threads", "attention", "quantization", "forward")
 
@@ -157,11 +153,21 @@ def score_case(
     if outsider(engine) is not None:
         plain = set(zip((request.prompt for request in own.requests), own.ids))
         reference = [text.scores for text in scored if (text.prompt, text.token_ids) in plain]
-        made = control_from(reference, _width(measurement))
+        made = _rescored(target, own, control_from(reference, _width(measurement)))
         return Exactness(scored, made, True, declared(case)), ScoringCost(seconds, 0.0, arm_seconds(measurement))
     control, fresh = _control(target, own, measurement, progress, control_tokens)
     cost = ScoringCost(seconds, control.seconds if fresh else 0.0, arm_seconds(measurement))
     return Exactness(scored, control, fresh, declared(case)), cost
+
+
+def _rescored(target: _Target, own: _Texts, made: Control) -> Control:
+    """The control of texts from outside, with what forwards of another length do to their scores."""
+    few = own.first(REPEATED_TOKENS)
+    if not few.ids:
+        return made
+    halves = _Texts(few.requests, [ids[: (len(ids) + 1) // 2] for ids in few.ids])
+    whole, again, half = (target.scores(texts, None) for texts in (few, few, halves))
+    return rescored(made, whole, again, half)
 
 
 def scores_of(engine: Scorer, name: str, asked: Sequence[Asked]) -> list[Scores]:
@@ -253,21 +259,14 @@ def _compared(target: _Target, texts: _Texts, width: int) -> Control:
     return Control(
         tokens=texts.tokens,
         width=width,
-        wide_change=_change(single, wide),
-        scoring_change=_change(single, whole),
-        self_change=_change(single, again),
+        wide_change=change(single, wide),
+        scoring_change=change(single, whole),
+        self_change=change(single, again),
         wide_ties=sum(other_choice),
         agree=all(s.margins == w.margins for s, w in zip(single, wide)),
         median_best=median([abs(logit) for s in single for logit in s.best]),
         seconds=0.0,
     )
-
-
-def _change(one: Sequence[Scores], other: Sequence[Scores]) -> float:
-    """The largest change of a small margin; the second run may be shorter."""
-    margins = [both for s, o in zip(one, other) for both in zip(s.margins, o.margins)]
-    small = [(a, b) for a, b in margins if min(abs(a), abs(b)) <= SMALL_MARGIN]
-    return max(abs(a - b) for a, b in (small if len(small) >= LEAST_SMALL else margins))
 
 
 def _key(measurement: Measurement, width: int, tokens: int | None) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from pytest_specgate.engines.base import ChanceScorer, Engine, FromOutside, Scorer, Tokenized
-from pytest_specgate.errors import OutOfMemory, SpecgateError, Unsupported
+from pytest_specgate.errors import Ended, OutOfMemory, SpecgateError, Unsupported
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.logits import Control
 from pytest_specgate.measure.fitting import log_chances
@@ -37,6 +38,8 @@ from pytest_specgate.suite.cases import Case
 
 #: The longest prompt of a sweep, in tokens: reading more takes a CPU too long.
 LONGEST, LONGEST_ON_GPU = 1024, 8192
+#: How often a server that failed is asked whether it lives.
+TRIES = 3
 #: With fewer different ids in a text, prompts would all look alike.
 LEAST_WORDS = 24
 #: At this temperature a draw turns ties alone, and the noise covers those.
@@ -91,7 +94,7 @@ def decided(request: Request) -> bool:
 
 @dataclass(slots=True)
 class _Asking:
-    """Probes and replies so far."""
+    """Probes and replies so far; ``lacking`` are those that an arm does not take at all."""
 
     engine: Engine
     case: str
@@ -99,12 +102,16 @@ class _Asking:
     probes: list[Probe] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    lacking: set[str] = field(default_factory=set)
     gone: bool = False
 
     def ask(self, probes: Sequence[Probe]) -> None:
         """Ask both arms, those of one company in one call."""
         for company, group in groupby(probes, key=lambda probe: probe.company or probe.name):
-            together = list(group)
+            # What is not taken alone would have the whole company refused.
+            together = [probe for probe in group if not (probe.company and probe.same_as in self.lacking)]
+            if not together:
+                continue
             self.progress(f"{self.case}: request {len(self.probes) + 1}, {company}")
             replies = [self._one_call(together, arm) for arm in Arm]
             if all(replies):
@@ -119,21 +126,25 @@ class _Asking:
 
     def _mended(self) -> bool:
         """Whether both arms answer, servers that were started here being started anew."""
-        try:
-            self.engine.check(1, greedy=True)
-            small = self.probes[0].request
-            return all(self.engine.generate([small], arm) for arm in Arm)
-        except SpecgateError:
-            return False
+        small = self.probes[0].request
+        for _ in range(TRIES):
+            with suppress(SpecgateError):  # one that is dying still runs for a while
+                self.engine.check(1, greedy=True)
+                return all(self.engine.generate([small], arm) for arm in Arm)
+        return False
 
     def _one_call(self, probes: Sequence[Probe], arm: Arm) -> list[Reply]:
         try:
             traces = self.engine.generate(list(_requests(probes)), arm)
         except Unsupported as error:
-            self.left_out.append(error.what)
+            self.lacking.update(probe.name for probe in probes)
+            areas = ", ".join(dict.fromkeys(probe.area for probe in probes))
+            self.left_out.append(f"{areas}: the {arm.value} arm takes none ({error.what})")
             return []
         except OutOfMemory:
             raise
+        except Ended as error:
+            return [Reply(probe.name, arm, None, str(error), crashed=True) for probe in probes]
         except SpecgateError as error:
             return [Reply(probe.name, arm, None, str(error)) for probe in probes]
         except Exception as error:  # noqa: BLE001 - whatever a decoder raises is told

@@ -3,7 +3,8 @@
     python -m tests.servers.gguf_draft
 
 Kept in the user's cache under the content of both models: the tokenizer's keys are the target's, letter by letter, for
-llama.cpp drafts with equal tokenizers alone.
+llama.cpp drafts with equal tokenizers alone. The target is written too, its numbers as they are read from 4 bits, in
+float16: llama.cpp rounds what it multiplies with 4 bits to 8, and texts drawn so are not quite the target's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from safetensors import safe_open
 
 from pytest_specgate.engines.content import cache_folder, file_hash, weights_hash
+from pytest_specgate.engines.store import converted
 
 DRAFT = Path(__file__).parents[2] / "models" / "smollm2-draft"
 TARGET = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -52,21 +54,30 @@ def draft_path() -> Path:
 
 
 def write() -> Path:
-    """Write it unless it is there; whole or not at all."""
-    path = draft_path()
+    """Write the draft unless it is there; whole or not at all."""
+    return _kept(draft_path(), DRAFT)
+
+
+def write_target() -> Path:
+    """Write the target in float16 unless it is there (270 MB); whole or not at all."""
+    name = f"smollm2-target-f16-{file_hash(target_path())}.gguf"
+    return _kept(cache_folder() / "servers" / name, converted(target_path(), "test"))
+
+
+def _kept(path: Path, model: Path) -> Path:
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
             made = Path(scratch) / path.name
-            _write(made)
+            _write(made, model)
             made.replace(path)
     return path
 
 
-def _write(path: Path) -> None:
-    config = json.loads((DRAFT / "config.json").read_text(encoding="utf-8"))
+def _write(path: Path, model: Path) -> None:
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("smollm2-draft")
+    writer.add_name(path.stem)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
@@ -79,7 +90,7 @@ def _write(path: Path) -> None:
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     _copy_tokenizer(writer)
-    with safe_open(DRAFT / "model.safetensors", "numpy") as weights:
+    with safe_open(model / "model.safetensors", "numpy") as weights:
         for name in weights.keys():  # noqa: SIM118 - it is no mapping
             writer.add_tensor(_renamed(name), _arranged(name, weights.get_tensor(name), config))
     writer.write_header_to_file()
@@ -104,9 +115,13 @@ def _renamed(name: str) -> str:
 
 
 def _arranged(name: str, weight: np.ndarray[Any, Any], config: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """Norms in float32; rows of queries and keys in the order of llama.cpp's rotary embedding, pairs side by side."""
+    """Norms in float32, the rest in float16; rows of queries and keys in the order of llama.cpp's rotary embedding.
+
+    That has pairs side by side.
+    """
     if weight.ndim == 1:
         return weight.astype(np.float32)
+    weight = weight.astype(np.float16)
     if not name.endswith(("q_proj.weight", "k_proj.weight")):
         return weight
     heads = config["num_attention_heads" if name.endswith("q_proj.weight") else "num_key_value_heads"]

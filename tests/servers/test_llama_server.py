@@ -44,21 +44,25 @@ def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     assert alive(str(tmp_path)) == []
 
 
+def gated(suite: str, folder: Path, **variables: str) -> tuple[int, Any]:
+    """The exit status of a suite beside this file, and its report."""
+    path = os.pathsep.join([str(SERVER.parent), os.environ["PATH"]])
+    command = [sys.executable, "-m", "pytest", "--specgate", "--specgate-tier=nightly", "-p", "no:randomly"]
+    command += [f"--specgate-report={folder / 'out.json'}", f"--specgate-baselines={folder}"]
+    command += [str(Path(__file__).with_name(suite))]
+    environment = {**os.environ, "PATH": path, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    sys.stdout.write(done.stdout)
+    return done.returncode, json.loads((folder / "out.json").read_text(encoding="utf-8"))
+
+
 def test_both_ways_to_speculate_are_measured_and_pass(tmp_path: Path) -> None:
     from tests.servers.gguf_draft import write
 
-    suite = Path(__file__).with_name("llama.specgate.yaml")
-    path = os.pathsep.join([str(SERVER.parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "SPECGATE_DRAFT_GGUF": str(write())}
-    command = [sys.executable, "-m", "pytest", "--specgate", "--specgate-tier=nightly", "-p", "no:randomly"]
-    command += [f"--specgate-report={tmp_path / 'out.json'}", f"--specgate-baselines={tmp_path}", str(suite)]
+    status, report = gated("llama.specgate.yaml", tmp_path, SPECGATE_DRAFT_GGUF=str(write()))
 
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-    sys.stdout.write(done.stdout)
-    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert {verdict["outcome"] for verdict in report["verdicts"]} == {"PASS"}
-    assert done.returncode == 0
+    assert status == 0
     measurements = [measured for cases in report["measurements"].values() for measured in cases]
     assert [measured["case"] for measured in measurements] == ["ngram::copy-t0-c1", "draft::short-t0-c1"]
     for measured in measurements:
@@ -130,6 +134,31 @@ def test_texts_are_held_against_the_target_in_this_process(project: Project) -> 
 
     report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
     assert [verdict["outcome"] for verdict in report["verdicts"]] == ["PASS", "FAIL"], report["verdicts"]
+
+
+def test_draws_fit_the_target_and_those_of_a_colder_server_do_not(tmp_path: Path) -> None:
+    """The reference's draws stand the same test: a scorer that did not know them would judge nothing."""
+    from tests.servers.gguf_draft import write_target
+
+    variables = {"SPECGATE_TARGET_GGUF": str(write_target()), "SPECGATE_PYTHON": sys.executable}
+    _, report = gated("llama-drawn.specgate.yaml", tmp_path, **variables)
+
+    found = {(one["case"].partition("::")[0], one["metric"]): one for one in report["verdicts"]}
+    assert {engine: found[engine, "token_accounting"]["outcome"] for engine in ("ngram", "cold")} == {
+        "ngram": "PASS",
+        "cold": "PASS",
+    }
+    # So few tokens exclude no small shift, so there may be no pass.
+    assert found["ngram", "distribution_fit"]["outcome"] in ("PASS", "INCONCLUSIVE")
+    cold = found["cold", "distribution_fit"]
+    assert cold["outcome"] == "FAIL"
+    assert "as at a lower temperature" in cold["reason"]
+    assert all(
+        pair["candidate"]["token_ids"]
+        for cases in report["measurements"].values()
+        for m in cases
+        for pair in m["pairs"]
+    )
 
 
 def test_a_model_that_is_none_is_told_in_the_servers_own_words(project: Project) -> None:

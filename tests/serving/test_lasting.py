@@ -121,8 +121,11 @@ def test_what_a_server_says_it_does_not_take_is_listed_and_no_fault(project: Pro
         verdict = swept(project, plain, fast)
 
     assert verdict["outcome"] == "PASS", verdict
-    said = "status 400: logit_bias is not yet supported with speculative decoding"
-    assert any(one.startswith("not asked: ") and one.endswith(said) for one in verdict["warnings"]), verdict
+    said = "status 400: logit_bias is not yet supported with speculative decoding)"
+    begin = "not asked: logit_bias: the candidate arm takes none (candidate server "
+    assert any(one.startswith(begin) and one.endswith(said) for one in verdict["warnings"]), verdict
+    # What is not taken alone is left out of the mixed batch, which is asked all the same.
+    assert not any("mixed batch: " in one for one in verdict["warnings"]), verdict
 
 
 def test_a_started_server_that_dies_is_started_anew_and_asked_on(project: Project) -> None:
@@ -139,6 +142,7 @@ def test_a_started_server_that_dies_is_started_anew_and_asked_on(project: Projec
     broken = [said.partition(",")[0] for said in verdict["warnings"] if ", candidate arm:" in said]
     assert broken == ["length/15"]
     assert "an illegal memory access" in str(verdict)
+    assert "length/15: crashed (pair: the candidate server was ended by " in verdict["reason"]
 
 
 # --- a soak ---

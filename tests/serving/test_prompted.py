@@ -16,7 +16,7 @@ import pytest
 from pytest_specgate.engines.serving.dialects.sglang import SGLANG
 from pytest_specgate.engines.serving.dialects.vllm import VLLM
 from pytest_specgate.engines.serving.failures import Failure
-from pytest_specgate.engines.serving.prompted import PromptScores, Told, chances, of_text, scores
+from pytest_specgate.engines.serving.prompted import TOP, PromptScores, Told, chances, of_text, scores
 from pytest_specgate.records import Sampling
 
 VLLM_SAID: dict[str, Any] = {
@@ -117,6 +117,20 @@ def test_tuples_of_another_form_are_the_servers_fault(own: Any) -> None:
 def test_a_most_likely_token_of_impossible_odds_is_refused(score: float) -> None:
     with pytest.raises(Failure, match="as the log-probability of its most likely token"):
         chances([Told(1, score, ((1, score), (2, score - 1)))], Sampling(1.0))
+
+
+def test_a_rare_token_stands_in_the_middle_of_all_that_were_not_told() -> None:
+    """Draws from the very distribution that is told lie at one half on average, also those beyond the list."""
+    weights = [1 / (rank + 3) for rank in range(100)]
+    logs = {rank + 7: math.log(weight / sum(weights)) for rank, weight in enumerate(weights)}
+    mean = 0.0
+    for token, log in logs.items():
+        listed = {str(one): {"logprob": logs[one], "rank": one - 6} for one in [*list(logs)[:TOP], token]}
+        said = {"choices": [{"prompt_token_ids": [1, token], "prompt_logprobs": [None, listed]}]}
+        found = chances(of_text(how(VLLM), said, 1, (token,)), Sampling(1.0))
+        mean += math.exp(log) * (found.above[0] + found.chance[0] / 2)
+
+    assert math.isclose(mean, 0.5, abs_tol=1e-9)
 
 
 def test_what_is_asked() -> None:

@@ -4,7 +4,8 @@
 grandchild that leaves its parent, its session and SIGTERM behind, and writes all pids to FILE; ``chatty`` never stops
 writing; ``taken=FILE`` fails to bind once, and leaves FILE; ``die=WORDS`` says so and exits with status 3;
 ``silent`` never listens; ``answers=JSON`` are the statuses and bodies that POST requests get, the last one for ever, in
-which ``{asked}`` and ``{path}`` stand for the request's.
+which ``{asked}`` and ``{path}`` stand for the request's; ``blamed`` names an error at SIGUSR1,
+says much more, and exits.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def main(port: int, options: dict[str, str]) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "family" in options:
         _family(Path(options["family"]))
+    if "blamed" in options:
+        signal.signal(signal.SIGUSR1, lambda *_: _blamed())
     if "chatty" in options:
         threading.Thread(target=_chat, daemon=True).start()
     if "silent" in options:
@@ -40,6 +43,13 @@ def main(port: int, options: dict[str, str]) -> None:
     answers = [(status, said) for status, said in json.loads(options.get("answers", '[[200, "{}"]]'))]
     handler = _handler(int(options.get("unhealthy", 0)), answers)
     http.server.ThreadingHTTPServer(("127.0.0.1", port), handler).serve_forever()
+
+
+def _blamed() -> None:
+    say("RuntimeError: index -15 is out of bounds")
+    for number in range(40):
+        say(f"shutting down {number}")
+    os._exit(1)
 
 
 def say(words: str) -> None:

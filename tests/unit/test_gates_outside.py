@@ -11,6 +11,7 @@ import pytest
 
 from pytest_specgate.gates.exactness import LEAST_OUTSIDE, tolerance
 from pytest_specgate.logits import Between, Choices, Control, Divergence, Scores, TextRegrets
+from pytest_specgate.measure.margins import rescored
 from pytest_specgate.measure.outside import control_from
 from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.stats.choosing import beyond, more_than, reach, upper_scale
@@ -55,6 +56,45 @@ def test_the_noise_of_a_server_is_never_taken_for_less_than_its_kernels_may_diff
 def test_only_what_the_reference_did_not_choose_is_judged(own: tuple[float, ...], outcome: Outcome, says: str) -> None:
     found = judged(own)
     assert (found.outcome, says in found.reason) == (outcome, True), found.reason
+
+
+def margins(*of: float) -> Scores:
+    return Scores((0.0,) * len(of), (1,) * len(of), tuple(-one for one in of), (0.0,) * len(of))
+
+
+@pytest.mark.parametrize(
+    ("again", "half", "note"),
+    [
+        ((0.5, 1.0), (0.5,), "; asked again, and in shorter forwards, the scores are the same to the last digit"),
+        (
+            (0.5, 1.0),
+            (0.625,),
+            (
+                "; asked again, or in shorter forwards, margins differ by up to 0.12 logits: "
+                "the scorer's kernels are not batch-invariant"
+            ),
+        ),
+        (
+            (0.5, 1.25),
+            (0.5,),
+            (
+                "; asked again, or in shorter forwards, margins differ by up to 0.25 logits: "
+                "the scorer's kernels are not batch-invariant"
+            ),
+        ),
+    ],
+)
+def test_the_control_says_whether_scores_depend_on_the_forward(
+    again: tuple[float, ...], half: tuple[float, ...], note: str
+) -> None:
+    made = rescored(CONTROL, [margins(0.5, 1.0)], [margins(*again)], [margins(*half)])
+    (said, *_) = judged((), control=made).warnings
+    assert said == f"control: 2000 tokens of the reference server, the worst 0.1 logits off{note}"
+    assert tolerance(made, "served") == tolerance(CONTROL, "served")
+
+
+def test_a_control_that_nobody_asked_again_says_nothing_of_it() -> None:
+    assert judged(()).warnings[0] == "control: 2000 tokens of the reference server, the worst 0.1 logits off"
 
 
 def test_a_token_of_the_reference_excuses_one_as_bad() -> None:

@@ -352,6 +352,41 @@ def test_answers_that_nobody_can_judge_are_no_pass(tmp_path: Path) -> None:
     assert judged(tmp_path, scored_by, "bfloat16").checks[0].outcome is Outcome.PASS
 
 
+def unscored(made: Sweep) -> Sweep:
+    return replace(made, replies=tuple(replace(reply, regrets=None) for reply in made.replies))
+
+
+def test_equal_answers_that_nothing_scores_are_counted_and_named(tmp_path: Path) -> None:
+    penalised = replace(probe("penalised"), area="repetition_penalty")
+    barred = replace(probe("barred"), never=(66,), until=5)
+    crash = replace(probe("crash"), looks_for="a crash")
+    drawn = probe("drawn", HOT)
+    others = [(one, (65, 67), (65, 67)) for one in (barred, crash, drawn)]
+    check = judged(tmp_path, unscored(sweep(penalised, (65, 66), (65, 66), *others)))
+
+    assert check.checks[0].outcome is Outcome.PASS
+    assert check.checks[0].reason == (
+        "requests: all 4 requests of 2 kinds are honoured by both arms, as far as can be told: "
+        "1 of them could not be checked"
+    )
+    assert check.warnings == ("not checked (both arms answer alike, and nothing tells what is right): penalised",)
+
+
+def test_answers_that_the_target_scored_are_checked(tmp_path: Path) -> None:
+    control = Control(300, 4, 0.01, 0.01, 0.0, 0, False, 10.0, 1.0)
+    found = judged(tmp_path, replace(sweep(probe(), (65, 66), (65, 66)), control=control), "bfloat16")
+    assert found.checks[0].reason == "requests: all 1 requests of 1 kinds are honoured by both arms"
+    assert found.warnings == ()
+
+
+def test_log_probabilities_that_the_other_arm_alone_confirms_are_not_checked(tmp_path: Path) -> None:
+    made = sweep(QUOTING, *(quoting(arm, (-1.0, -2.0), None) for arm in Arm))
+    told_so = "not checked (log-probabilities that the other arm's alone were held against, or none): x"
+    assert told_so in judged(tmp_path, made).warnings
+    scored_too = sweep(QUOTING, *(quoting(arm, (-1.0, -2.0), (-1.0, -2.0)) for arm in Arm))
+    assert told_so not in judged(tmp_path, scored_too).warnings
+
+
 def test_without_a_sweep_there_is_no_verdict(tmp_path: Path) -> None:
     with pytest.raises(NoVerdict) as raised:
         judged(tmp_path, None)

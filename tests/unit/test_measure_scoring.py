@@ -15,7 +15,8 @@ import pytest
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.errors import EngineError, InvalidTrace
 from pytest_specgate.logits import Control, ScoredText, Scores
-from pytest_specgate.measure.scoring import _change, _enough, _read, _Texts, _write
+from pytest_specgate.measure.margins import change
+from pytest_specgate.measure.scoring import _enough, _read, _Texts, _write
 from pytest_specgate.records import Arm, Measurement, Message, Outcome, Pair, Request, Sampling, Told, Trace, Verdict
 from pytest_specgate.report.failure import failure_text
 from pytest_specgate.samples.choices import _same, choices
@@ -281,8 +282,8 @@ def with_margins(*margins: float) -> Scores:
 def test_only_small_margins_tell_the_noise_where_there_are_enough() -> None:
     sure, near = (9.0,) * 5, (0.5,) * 64
     one, other = with_margins(*sure, *near), with_margins(*(8.0,) * 5, *near[1:], 0.75)
-    assert _change([one], [other]) == 0.25
-    assert _change([with_margins(*sure, *near[1:])], [with_margins(*(8.0,) * 5, *near[1:])]) == 1.0
+    assert change([one], [other]) == 0.25
+    assert change([with_margins(*sure, *near[1:])], [with_margins(*(8.0,) * 5, *near[1:])]) == 1.0
 
 
 # --- reduction and report ---

@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from pytest_specgate.engines.serving import leftovers, ready
-from pytest_specgate.engines.serving.process import Launch, Server, free_port, start
+from pytest_specgate.engines.serving.process import Launch, Server, first_error, free_port, start
 from pytest_specgate.engines.serving.ready import NotReady
-from pytest_specgate.errors import EngineError
+from pytest_specgate.errors import Ended, EngineError
 
 SMALL = str(Path(__file__).with_name("small_server.py"))
 PATIENCE = 120.0
@@ -347,6 +347,29 @@ def test_a_server_that_dies_while_it_is_measured(tmp_path: Path) -> None:
 
     assert str(raised.value).startswith(
         "tiny: the reference server was ended by SIGSEGV while it was measured — look at why it ended; its last lines: "
+    )
+
+
+def test_the_first_error_of_a_log_is_the_reason_of_those_after_it() -> None:
+    told = [
+        "INFO ready",
+        "(Worker pid=7) ERROR 11-30 RuntimeError: index -15 is   out of bounds for dimension 1",
+        "(Engine pid=6) ERROR EngineDeadError: see above",
+        "INFO shutting down",
+    ]
+    assert first_error(told) == "RuntimeError: index -15 is out of bounds for dimension 1"
+    assert first_error(["Error: 0", "1 error", "KeyError"]) == ""
+    assert len(first_error([f"ValueError: {'x' * 999}"])) == 300
+
+
+def test_a_server_that_dies_tells_a_reason_that_its_last_lines_do_not(tmp_path: Path) -> None:
+    with running(a_launch(tmp_path, "blamed")) as server:
+        os.kill(server.pid, signal.SIGUSR1)
+        with pytest.raises(Ended) as raised:
+            server.check(patience=PATIENCE)
+
+    assert "exited with status 1 while it was measured: RuntimeError: index -15 is out of bounds — " in str(
+        raised.value
     )
 
 

@@ -27,6 +27,10 @@ class Lacking(Failure):
     """The server takes no such request at all, whatever the model."""
 
 
+class Failing(Failure):
+    """The server broke at the request: if it is about to end, its last words say more."""
+
+
 def no_stream(content_type: str, text: str) -> Failure:
     """The answer is of another kind than a stream of events."""
     said = f": {quoted(text)}" if text.strip() else ""
@@ -58,7 +62,7 @@ def compressed(coding: str) -> Failure:
 def cut_short(tokens_seen: bool) -> Failure:
     """The connection ended before the answer did."""
     when = "in mid-answer" if tokens_seen else "before the first token"
-    return Failure(f"closed the connection {when}", f"{_LOOK}: it may have died or run out of memory")
+    return Failing(f"closed the connection {when}", f"{_LOOK}: it may have died or run out of memory")
 
 
 def silent(seconds: float) -> Failure:
@@ -79,7 +83,9 @@ def broken_off(said: str, code: int) -> Failure:
     """The stream carries an error in place of an answer; ``code`` is the status that it stands for, else 0."""
     if code in (400, 422) and _NOT_TAKEN.search(said):
         return Lacking(f"takes no such request: {said}", _SETTINGS)
-    return Failure(f"broke off with an error: {said}", _SETTINGS if code in (400, 422) else _LOOK)
+    if code in (400, 422):
+        return Failure(f"broke off with an error: {said}", _SETTINGS)
+    return Failing(f"broke off with an error: {said}", _LOOK)
 
 
 def of_status(status: int, text: str, model: str) -> Failure:
@@ -96,7 +102,7 @@ def of_status(status: int, text: str, model: str) -> Failure:
         return Failure(what, "lower the scenario's concurrency, or wait until the server is free")
     if 300 <= status < 400:
         return Failure(what, "give the address that it redirects to")
-    return Failure(what, _LOOK)
+    return Failing(what, _LOOK)
 
 
 def of_error(error: BaseException, seconds: float, *, tokens_seen: bool = False) -> Failure | None:

@@ -103,29 +103,41 @@ class Outside:
         return [trace if trace.token_ids else self._identified(request, trace) for request, trace in both]
 
     def _identified(self, request: Request, trace: Trace) -> Trace:
-        key = (trace.arm, trace.prompt, trace.text, trace.finish, trace.output_tokens)
+        key = (trace.arm, trace.prompt, request.sampling.seed, trace.text, trace.finish, trace.output_tokens)
         if key not in self._ids:
             tokens = self.tokens()
             if tokens is None:
                 what = f"told no token ids of its answer to {trace.prompt}"
                 raise Failure(what, "name the servers' 'tokenizer' in the suite, so that the text can be cut anew")
-            self._ids[key] = self._retold(request, trace, tokens) or recut(trace, tokens)
+            self._ids[key] = self._retold(request, trace, tokens) or self._recut(request, trace, tokens)
         told = replace(trace.told or Said(), tokens=None)
         return replace(trace, token_ids=self._ids[key], told=told)
+
+    def _recut(self, request: Request, trace: Trace, tokens: Tokens) -> Ids:
+        """As :func:`recut`; a draw that might have come again says how."""
+        how = self.source(trace.arm).dialect.retold
+        try:
+            return recut(trace, tokens)
+        except Failure as failure:
+            if how is None or not how.steady or request.sampling.greedy or request.sampling.seed is None:
+                raise
+            raise Failure(f"{failure.what}; asked again it drew another", how.steady) from None
 
     def _retold(self, request: Request, trace: Trace, tokens: Tokens) -> Ids:
         """The ids of the same answer, asked for again; nothing where there is no way, or another answer comes.
 
-        Of greedy requests alone: a drawn answer does not come again.
+        A drawn answer comes again by its seed, without one it does not.
         """
         found, server = self.source(trace.arm), self.context.spec.server
         how = found.dialect.retold
-        if how is None or server is None or not request.sampling.greedy:
+        if how is None or server is None or not (request.sampling.greedy or request.sampling.seed is not None):
             return ()
         again = replace(request, token_ids=self._prompt(request))
         text, ids = how.read(found.ask(how.path, how.again(wire.body(again, server, found.model, found.dialect))))
         whole = ended(tuple(ids), trace, tokens)
-        return whole if text == trace.text and len(whole) == trace.output_tokens else ()
+        # A stream says nothing of a character that its budget cuts in two; a whole answer has a mark in its place.
+        same = text.startswith(trace.text) and not text[len(trace.text) :].strip("\ufffd")
+        return whole if same and len(whole) == trace.output_tokens else ()
 
     # --- what it is worth --------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from pytest_specgate.engines.serving.kept import CannotStart, Kept, Order
 from pytest_specgate.engines.serving.ready import Probe, wait_until_ready
 from pytest_specgate.engines.serving.ringlog import files_of
-from pytest_specgate.errors import EngineError
+from pytest_specgate.errors import Ended, EngineError
 from pytest_specgate.masking import masker, secrets
 
 #: Starts with another port each, where the port that was free is taken when the server wants it.
@@ -95,7 +95,7 @@ class Server:
         return not self._stopped and self._kept.alive()
 
     def check(self, when: str = "while it was measured", patience: float = 0.0) -> None:
-        """Raise EngineError with its last words if it has ended.
+        """Raise Ended with its last words if it has ended.
 
         A broken connection is seen before the end of the process: ``patience`` seconds are waited for word of it.
         """
@@ -103,7 +103,7 @@ class Server:
         while self.alive() and time.monotonic() < until:
             time.sleep(_BRIEF)
         if not self.alive():
-            raise self._trouble(f"{_how(self._kept.status)} {when}", "look at why it ended")
+            raise self._trouble(f"{_how(self._kept.status)} {when}", "look at why it ended", Ended)
 
     def late(self, why: str) -> EngineError:
         """The error of a server that did not get ready in time."""
@@ -131,10 +131,17 @@ class Server:
             who = f"{self._launch.who}'s processes {', '.join(map(str, left))}"
             raise EngineError(self._launch.engine, f"{who} outlived SIGKILL", "end them by hand before measuring again")
 
-    def _trouble(self, what: str, hint: str) -> EngineError:
+    def _trouble(self, what: str, hint: str, kind: type[EngineError] = EngineError) -> EngineError:
         lines = self.tail()
         self._log_named = self._log_named or bool(lines)
-        return trouble(self._launch, what, hint, lines, self._log)
+        found = trouble(self._launch, what, hint, lines, self._log)
+        if kind is EngineError or type(found) is not EngineError:
+            return found
+        # What a server says of its own end may be long, and its reason lies far above the last of it.
+        hide = masker({**os.environ, **self._launch.env})
+        reason = first_error([hide(line) for line in self.log()[-LAST_WORDS:]])
+        told = f": {reason}" if reason and not any(reason in line for line in lines[-QUOTED:]) else ""
+        return kind(found.engine, f"{found.what}{told}", found.hint)
 
 
 def _lines(path: Path) -> list[str]:
@@ -142,6 +149,18 @@ def _lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # it was turned over just now
         return []
+
+
+#: An error as most languages' runtimes name it, with what it says.
+_ERROR = re.compile(r"\b(?:[A-Z]\w*(?:Error|Exception)|terminate called[^:]*|panicked at[^:]*): *\S.*")
+#: Lines from a log's end in which the reason of that end is looked for, and letters of it that are shown.
+LAST_WORDS, _SHOWN = 500, 300
+
+
+def first_error(lines: Sequence[str]) -> str:
+    """The first error that these lines name, for those after it are mostly its consequences; empty where none does."""
+    found = next((match for line in lines if (match := _ERROR.search(line))), None)
+    return " ".join(found[0].split())[:_SHOWN] if found else ""
 
 
 def start(launch: Launch, probe: Probe) -> Server:

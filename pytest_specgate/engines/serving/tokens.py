@@ -52,12 +52,13 @@ class TokenPages:
 class Retold:
     """How a request is asked again, without a stream: its body by that of the stream, and (text, ids) of the answer.
 
-    ``read`` raises Failure where the answer is of another form.
+    ``read`` raises Failure where the answer is of another form. ``steady`` says how draws are made to come again.
     """
 
     path: str
     again: Callable[[Mapping[str, Any]], dict[str, Any]]
     read: Callable[[Any], tuple[str, list[int]]]
+    steady: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from pytest_specgate.engines.serving.tally import Tally, counts
 from pytest_specgate.engines.serving.tokens import Retold, TokenPages
 from pytest_specgate.records import Round
 
+#: What it had of a prompt in its cache decides the shape of the forward over the rest, whose rounding turns draws.
+_STEADY = "add 'body: {cache_prompt: false}' to the servers, so that draws come again by their seed"
 _SPEC = "llamacpp:spec_decode_num_"
 #: Tokens from one chunk to the next, at most: it sends one at a time.
 _MOST = 100_000
@@ -254,5 +256,5 @@ LLAMACPP = Dialect(
     eos=lambda probe: str(probe.object("/props").get("eos_token", "")),
     window=_window,
     takes_ids=True,
-    retold=Retold("/completion", _again, _answered),
+    retold=Retold("/completion", _again, _answered, steady=_STEADY),
 )

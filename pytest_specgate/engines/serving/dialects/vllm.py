@@ -24,7 +24,7 @@ from pytest_specgate.engines.serving.dialects.base import (
 )
 from pytest_specgate.engines.serving.dialects.rooms import GIB, Pressure, Rooms, found, gauges, size
 from pytest_specgate.engines.serving.prometheus import parse, whole
-from pytest_specgate.engines.serving.prompted import PromptScores, Told, entry, mapping
+from pytest_specgate.engines.serving.prompted import TOP, PromptScores, Told, entry, mapping
 from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.tally import Tally, counts
 from pytest_specgate.records import Counts, Round
@@ -180,7 +180,11 @@ def _scoring(ids: Sequence[int], top: int, model: str) -> dict[str, Any]:
 
 
 def _scored(said: Any) -> list[Told | None]:
-    """``prompt_logprobs``: a token's own entry stands beside the most likely ones, by id; ``null`` for the first."""
+    """``prompt_logprobs``: a token's own entry stands beside the most likely ones, by id; ``null`` for the first.
+
+    Where there is one more than was asked for it is the own token, which is none of the most likely: taken for the next
+    likely one, it would make every rare token look likelier than it is.
+    """
     choices = mapping(said).get("choices")
     choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
     ids, told = choice.get("prompt_token_ids"), choice.get("prompt_logprobs")
@@ -190,7 +194,8 @@ def _scored(said: Any) -> list[Told | None]:
     for token, entries in zip(ids, told):
         known = {int(key): mapping(value).get("logprob") for key, value in mapping(entries).items()}
         numbers = [(key, float(value)) for key, value in known.items() if isinstance(value, (int, float))]
-        found.append(entry(token, known.get(token), numbers) if entries else None)
+        top = [(key, score) for key, score in numbers if key != token] if len(numbers) > TOP else numbers
+        found.append(entry(token, known.get(token), top) if entries else None)
     return found
 
 
