@@ -25,6 +25,7 @@ import torch
 from decoders.arms import Arm, Models, Native, Prompt
 from decoders.clock import Timed, in_turn, ratio, spent
 from decoders.parts import BETWEEN, OTHER, PARTS, shares
+from meter import TITLE
 from tabulate import tabulate
 
 from pytest_specgate.engines.hf.machine import cpu_model
@@ -161,6 +162,8 @@ def pages(options: argparse.Namespace) -> Iterator[str]:
             best, row = reached(section, found, dtype)
             goals.append(row)
             details.append(f"## {section.title}, {dtype}\n\n" + _table(HEADS, list(compared(section, found))))
+            if name == "queue":
+                details.append(_gain(found))
             if name == "suite":
                 options.k = _constant(found)
             if name in {"suite", "batch"}:
@@ -168,6 +171,15 @@ def pages(options: argparse.Namespace) -> Iterator[str]:
                 told = {arm: shares(run, section.groups[0], options.tokens) for arm, run in arms.items()}
                 details.append(_shares(told))
             yield "\n".join([begun, "## Goals\n", _table(GOALS, goals), *details])
+
+
+def _gain(found: Mapping[str, Timed]) -> str:
+    """What a queue gives over blocks, in a sentence."""
+    plain, drafting = (
+        found[f"{arm}, queue"].rate() / found[f"{arm}, blocks"].rate() for arm in (REFERENCE, "draft, k=1")
+    )
+    said = f"A queue gives {plain:.2f} times the tokens per CPU second that blocks of eight give without a draft, "
+    return f"{said}{drafting:.2f} times with it.\n"
 
 
 def _constant(found: Mapping[str, Timed]) -> int:
@@ -205,6 +217,12 @@ Which goals are reached depends on the machine and on what else it does; read th
 """
 
 
+def _counters(page: Path | None) -> str:
+    """The section that benchmarks/meter.py made of the page as it stands."""
+    _, title, told = (page.read_text(encoding="utf-8") if page and page.is_file() else "").partition(TITLE)
+    return f"\n{title}{told}" if title else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
@@ -217,10 +235,10 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="write the page there instead of printing it")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    page = ""
+    kept, page = _counters(options.page), ""
     for page in pages(options):
         if options.page:
-            options.page.write_text(page, encoding="utf-8")
+            options.page.write_text(page + kept, encoding="utf-8")
     if not options.page:
         print(page)
 

