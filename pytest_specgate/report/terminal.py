@@ -26,16 +26,22 @@ def lines(
 ) -> Iterator[str]:
     """The whole section. ``width`` is the terminal's columns: tables give up what is least needed to fit.
 
-    Engines of ``matrices`` all of whose gates passed have no table of their own.
+    Engines of ``matrices`` all of whose gates passed have no table of their own, and their notes are counted.
     """
     spell = in_ascii if ascii_only else str
+    told, notes = list[Verdict](), 0
     for (suite, engine), group in _grouped(verdicts).items():
         if _folded(suite, engine, matrices) and all(one.outcome is Outcome.PASS for one in group):
+            notes += sum(len(one.warnings) for one in group)
             continue
+        told += group
         yield spell(flat(f"{suite} · {engine}"))
         yield from _table(group, width, spell)
         yield ""
-    for group in _alike(verdicts):
+    if notes:
+        yield f"notes on gates that passed, of engines in the table below: {notes}, all of them in a JSON report"
+    kept = set(map(id, told))
+    for group in _alike([verdict for verdict in verdicts if id(verdict) in kept]):
         yield from map(spell, explanation(group[0]) if len(group) == 1 else _stopped_alike(group))
 
 

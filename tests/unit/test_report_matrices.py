@@ -128,6 +128,18 @@ def test_the_terminal_shows_a_table_in_place_of_those_that_pass(report: Report) 
     assert "  2: the script says that this engine cannot start" in text
 
 
+def test_notes_on_what_passed_are_counted_and_those_on_what_did_not_are_told(report: Report) -> None:
+    noted = tuple(replace(verdict, warnings=("seen", "heard")) for verdict in report.verdicts)
+    text = "\n".join(lines(noted, 120, report.matrices))
+    passing = {cell.engine for cell in next(iter(report.matrices.values())).cells if cell.expected}
+    told = sum(verdict.outcome is Outcome.PASS and verdict.case.partition("::")[0] in passing for verdict in noted)
+    assert (
+        f"notes on gates that passed, of engines in the table below: {2 * told}, all of them in a JSON report" in text
+    )
+    assert text.count("note: seen") == len(noted) - told
+    assert "note: seen" not in "\n".join(lines(report.verdicts, 120, report.matrices))
+
+
 def test_grouped_columns_stand_side_by_side() -> None:
     options = {"a": ("x",), "b": ("y",), "c": ("p", "q"), "d": ("u", "v")}
     axes = tuple(Axis(name, found) for name, found in options.items())
