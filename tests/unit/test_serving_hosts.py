@@ -154,7 +154,7 @@ def test_one_token_is_asked_for_again_until_it_comes(
         "temperature": 0,
         **asked,
     }
-    assert said.endswith(" — correct 'model', the API's key, or the command")
+    assert said.endswith(" — correct 'model', or the command")
 
 
 def test_a_key_that_a_server_quotes_is_masked(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_key_that_a_server_quotes_is_masked(tmp_path: Path) -> None:
 
     assert error_of(launch, probe(question(headers={"Authorization": "Bearer abc123"}))) == (
         "tiny: the reference server refused its first request (401: no such key: ********) — "
-        "correct 'model', the API's key, or the command"
+        "name the variable that holds the key with 'api_key_env', and check the key"
     )
 
 

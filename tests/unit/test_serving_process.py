@@ -492,11 +492,19 @@ def test_a_fork_that_holds_the_life_line_does_not_keep_the_server_alive(tmp_path
 @linux
 def test_a_server_dies_with_its_watchdog(tmp_path: Path) -> None:
     with running(a_launch(tmp_path)) as server:
+        assert server.tail() == ["listening, key None"]  # it has read and written that
         os.kill(server.keeper_pid, signal.SIGKILL)
 
         assert all_gone([server.pid])
-        with pytest.raises(EngineError, match="the reference server lost its watchdog, which ended it while"):
+        with pytest.raises(EngineError) as raised:
             server.check(patience=PATIENCE)
+
+    assert "lost its watchdog, a process of specgate's own, and was ended with it while it was measured" in str(
+        raised.value
+    )
+    assert "look at what kills processes here, most likely want of memory; its last lines: listening" in str(
+        raised.value
+    )
 
 
 @linux

@@ -22,6 +22,7 @@ from pytest_specgate.masking import MASK
 
 #: Answers of a server that is on its way: too early, too busy, not there yet.
 _WAIT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_KEY = "name the variable that holds the key with 'api_key_env', and check the key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +84,4 @@ def _refused(question: Question, error: urllib.error.HTTPError) -> Exception:
     if error.code in _WAIT:
         return NotReady(f"its first token was refused ({error.code}: {said})")
     what = f"{question.who} refused its first request ({error.code}: {said})"
-    return EngineError(question.engine, what, "correct 'model', the API's key, or the command")
+    return EngineError(question.engine, what, _KEY if error.code in (401, 403) else "correct 'model', or the command")

@@ -32,6 +32,8 @@ ATTEMPTS = 3
 #: Last lines of the log that an error quotes.
 QUOTED = 6
 _BRIEF = 0.02
+_LOOK = "look at why it ended"
+_KILLED = "look at what kills processes here, most likely want of memory"
 _PORT = "${port}"
 _TAKEN = re.compile(r"address already in use|EADDRINUSE|could ?n.t bind|failed to bind|cannot bind", re.IGNORECASE)
 
@@ -103,7 +105,8 @@ class Server:
         while self.alive() and time.monotonic() < until:
             time.sleep(_BRIEF)
         if not self.alive():
-            raise self._trouble(f"{_how(self._kept.status)} {when}", "look at why it ended", Ended)
+            hint = _LOOK if self._kept.status is not None else _KILLED
+            raise self._trouble(f"{_how(self._kept.status)} {when}", hint, Ended)
 
     def late(self, why: str) -> EngineError:
         """The error of a server that did not get ready in time."""
@@ -132,7 +135,7 @@ class Server:
             raise EngineError(self._launch.engine, f"{who} outlived SIGKILL", "end them by hand before measuring again")
 
     def _trouble(self, what: str, hint: str, kind: type[EngineError] = EngineError) -> EngineError:
-        lines = self.tail()
+        lines = self.tail() or self.log()[-QUOTED:]  # a watchdog that was killed tells no last lines
         self._log_named = self._log_named or bool(lines)
         found = trouble(self._launch, what, hint, lines, self._log)
         if kind is EngineError or type(found) is not EngineError:
@@ -259,7 +262,7 @@ def _cannot_start(launch: Launch, error: CannotStart) -> EngineError:
 
 def _how(status: int | None) -> str:
     if status is None:
-        return "lost its watchdog, which ended it"
+        return "lost its watchdog, a process of specgate's own, and was ended with it"
     if status >= 0:
         return f"exited with status {status}"
     try:
