@@ -113,18 +113,20 @@ def sign(cell: Cell | None, number: int | None) -> str:
     return f"{SIGNS[cell.state]}{number or ''}{'' if cell.expected else '!'}"
 
 
-def counted(matrix: Matrix) -> str:
-    """``312 cells: 200 works exactly (=), 90 refused (r), 22 not run (.); 4 fail the build (!)``."""
+def counted(matrix: Matrix, *, signs: bool = True) -> str:
+    """``312 cells: 200 works exactly (=), 90 refused (r), 22 not run (.); 4 fail the build (!)``, or without signs."""
     found = [(state, [cell for cell in matrix.cells if cell.state is state]) for state in State]
-    parts = [f"{len(cells)} {state.value} ({SIGNS[state]}{_untold(cells)})" for state, cells in found if cells]
+    parts = [f"{len(cells)} {state.value}{_aside(state, cells, signs=signs)}" for state, cells in found if cells]
     wrong = sum(not cell.expected for cell in matrix.cells)
-    return f"{len(matrix.cells)} cells: {', '.join(parts)}; {wrong or 'none'} fail{'s' * (wrong == 1)} the build (!)"
+    mark = " (!)" if signs else ""
+    return f"{len(matrix.cells)} cells: {', '.join(parts)}; {wrong or 'none'} fail{'s' * (wrong == 1)} the build{mark}"
 
 
-def _untold(cells: Sequence[Cell]) -> str:
-    """What is the matter with engines that did not run for no reason of their own."""
-    silent = sum(cell.state is State.ABSENT and not cell.note for cell in cells)
-    return f"; {silent} of them deselected or not reached" if silent else ""
+def _aside(state: State, cells: Sequence[Cell], *, signs: bool) -> str:
+    """A state's sign, and what is the matter with engines that did not run for no reason of their own."""
+    silent = sum(state is State.ABSENT and not cell.note for cell in cells)
+    told = [SIGNS[state]] * signs + [f"{silent} of them deselected or not reached"] * bool(silent)
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def combinations(axes: Sequence[Axis]) -> list[tuple[str, ...]]:

@@ -154,6 +154,7 @@ def test_the_page_has_a_table_with_heads_and_reasons(report: Report) -> None:
     page = Page(html(report))
     assert page.misplaced == []
     assert "What works" in page.text
+    assert "16 cells: 2 works exactly, 4 refused, 4 broken, 6 not run; 6 fail the build. Exact: every gate" in page.text
     anchors = {one.get("id") for one in page.all("li")}
     links = [one["href"] for one in page.all("a") if (one.get("href") or "").startswith("#note-")]
     assert links

@@ -19,6 +19,11 @@ _WORDS = {
     State.ABSENT: ("not run", ""),
 }
 
+_MEANING = (
+    "Exact: every gate passed, and both arms gave the same tokens. Ties: every gate passed, and texts part where the "
+    "target scores two tokens alike. Red: the build fails. Numbers lead to reasons."
+)
+
 
 def matrices(found: Mapping[str, Matrix]) -> Markup:
     """A section with a table for every suite that has a matrix; nothing without one."""
@@ -35,7 +40,8 @@ def _matrix(number: int, suite: str, matrix: Matrix) -> Markup:
     made = tag("table", tag("caption", caption), _head(table), tag("tbody", *body), class_="matrix")
     framed = tag("div", made, class_="scroll", tabindex=0, role="group", aria_label=caption)
     notes = [tag("li", note, id=f"note-{number}-{at}") for at, note in enumerate(table.notes, 1)]
-    return joined([framed, tag("p", f"{counted(matrix)}.", class_="note"), tag("ol", *notes) if notes else EMPTY])
+    sums = tag("p", f"{counted(matrix, signs=False)}. {_MEANING}", class_="note")
+    return joined([framed, sums, tag("ol", *notes) if notes else EMPTY])
 
 
 def _head(table: Laid) -> Markup:
