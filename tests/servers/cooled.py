@@ -1,6 +1,6 @@
 """A server that draws at another temperature than it is asked for: a real one behind a proxy that changes requests.
 
-    python -m tests.servers.cooled 0.8 PORT COMMAND...
+    python tests/servers/cooled.py 0.8 PORT COMMAND...
 
 ``COMMAND`` starts the real server, the word INNER in it standing for a port of its own. What is asked at temperature
 1 is asked of it at the one given.
