@@ -5,6 +5,8 @@ The candidate arm runs round by round, and texts are scored where a run would: t
 ``greedy_exactness`` does, controls aside. So both sides of the ratio are measured in turn, in one process; it is told
 of wall time and of this process's CPU time, which others on the machine disturb less.
 
+Smoke's greedy cases ask for no scores; here they are scored as if ``greedy_exactness`` were among their gates.
+
 python benchmarks/scoring.py [--suites suites/smoke.specgate.yaml ...] [--rounds 4] [--threads 1] [--limit 0]
 """
 
@@ -56,8 +58,8 @@ def scored(engine: Any, case: Case, texts: Sequence[tuple[Request, tuple[int, ..
         engine.chances(requests, ids)
 
 
-def compare(suite: Suite, case: Case, engine: Any, options: argparse.Namespace) -> None:
-    """Print one line for a case."""
+def compare(suite: Suite, case: Case, engine: Any, options: argparse.Namespace) -> tuple[Spent, Spent]:
+    """Print one line for a case; return what the arm and what scoring took."""
     asked, said = answered(engine, case, 0, 1)
     scored(engine, case, [(asked[0], said[0].token_ids)])
     looks = (options.rounds,) if case.sampling.greedy else doubling(options.rounds).rounds
@@ -75,12 +77,22 @@ def compare(suite: Suite, case: Case, engine: Any, options: argparse.Namespace) 
             spent["scoring"].append(took)
             texts += len(due)
             new.clear()
-    arm, score = ([sum(each[kind] for each in spent[name]) for kind in (0, 1)] for name in ("arm", "scoring"))
+    arm, score = total(spent["arm"]), total(spent["scoring"])
     print(
-        f"{suite.name} {case.id:30} {options.rounds} rounds, {tokens} tokens, {texts} texts scored: CPU seconds "
-        f"{arm[1]:.2f} and {score[1]:.2f}; share {score[0] / arm[0]:.1%} of wall time, {score[1] / arm[1]:.1%} of CPU",
-        flush=True,
+        f"{suite.name} {case.id:30} {options.rounds} rounds, {tokens} tokens, {texts} texts scored: {share(arm, score)}"
     )
+    return arm, score
+
+
+def total(spent: Sequence[Spent]) -> Spent:
+    """The sum of several times."""
+    return sum(wall for wall, _ in spent), sum(cpu for _, cpu in spent)
+
+
+def share(arm: Spent, score: Spent) -> str:
+    """What scoring takes beside the arm, in words."""
+    said = f"CPU seconds {arm[1]:.2f} and {score[1]:.2f}"
+    return f"{said}; share {score[0] / arm[0]:.1%} of wall time, {score[1] / arm[1]:.1%} of CPU"
 
 
 def main() -> None:
@@ -93,14 +105,16 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     for path in options.suites:
-        suite = load_suite(Path(path), Path.cwd())
+        suite, both = load_suite(Path(path), Path.cwd()), list[tuple[Spent, Spent]]()
         for name, spec in suite.spec.engines.items():
             cases = [case for case in expand(suite) if case.engine == name and not case.scenario.generated]
             engine = create(EngineContext(name, spec, suite.path.parent))
             engine.start()
             for case in cases:
-                compare(suite, case, engine, options)
+                both.append(compare(suite, case, engine, options))
             engine.close()
+        arms, scores = (total([each[number] for each in both]) for number in (0, 1))
+        print(f"{suite.name} as a whole: {share(arms, scores)}", flush=True)
 
 
 if __name__ == "__main__":

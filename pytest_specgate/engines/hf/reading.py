@@ -26,6 +26,7 @@ from pytest_specgate.decoding.anatomy import Anatomy, examine
 from pytest_specgate.decoding.cache import SlotCache, Span
 from pytest_specgate.decoding.refusal import Refusal
 from pytest_specgate.engines.hf import forcing
+from pytest_specgate.engines.hf.manyrows import fast
 from pytest_specgate.engines.hf.texttree import Stretch, Tree, stretches, tree_of
 
 #: Tokens of one forward, by the device's kind: enough to keep it busy, few enough that those which do not see each
@@ -137,14 +138,15 @@ class Reader:
         depths = self._depths[nodes][None]
         self._cache.aim(span, depths)
         wanted = torch.tensor([node - stretch.begin for node in stretch.scored], device=self._device)
-        output = self._model(
-            input_ids=self._tokens[nodes][None],
-            attention_mask=self._masks(stretch, nodes),
-            position_ids=depths,
-            use_cache=True,
-            logits_to_keep=wanted if len(wanted) else 1,
-            **{self._anatomy.cache_name: self._cache},
-        )
+        with fast(self._model):
+            output = self._model(
+                input_ids=self._tokens[nodes][None],
+                attention_mask=self._masks(stretch, nodes),
+                position_ids=depths,
+                use_cache=True,
+                logits_to_keep=wanted if len(wanted) else 1,
+                **{self._anatomy.cache_name: self._cache},
+            )
         self._held += range(stretch.begin, stretch.end)
         logits: Tensor = output.logits[0]
         return logits[: len(wanted)]
