@@ -36,10 +36,11 @@ def served(candidate: dict[str, Any], **server: Any) -> dict[str, Any]:
     return {"pair": {"kind": "openai", "server": spec}}
 
 
-def fakes() -> list[int]:
-    """Pids of all fake servers that run."""
-    running = psutil.process_iter(["cmdline"])
-    return [process.pid for process in running if STARTED in (process.info["cmdline"] or ())]
+def fakes(project: Project) -> list[int]:
+    """Pids of the fake servers that run in this project's folder, and not in that of a test beside this one."""
+    running = psutil.process_iter(["cmdline", "cwd"])
+    mine = (p for p in running if str(p.info["cwd"] or "").startswith(f"{project.path.resolve()}{os.sep}"))
+    return [process.pid for process in mine if STARTED in (process.info["cmdline"] or ())]
 
 
 def test_servers_are_started_measured_and_ended(project: Project) -> None:
@@ -59,7 +60,7 @@ def test_servers_are_started_measured_and_ended(project: Project) -> None:
     assert not measured["apart"]
     peaks = [measured["memory"][name]["host_rss"] for name in ("reference", "candidate")]
     assert all(10 << 20 < peak < 1 << 30 for peak in peaks)
-    assert fakes() == []
+    assert fakes(project) == []
 
 
 def test_servers_that_do_not_fit_side_by_side_take_turns(project: Project) -> None:
@@ -78,7 +79,7 @@ def test_servers_that_do_not_fit_side_by_side_take_turns(project: Project) -> No
     assert [pair["order"] for pair in measured["pairs"]] == ["AB", "BA", "AB", "BA"]
     assert "each arm was started anew 4 times (at least 4)" in {f["detail"] for f in measured["findings"]}
     assert sum(result.parseoutcomes().values()) == 1
-    assert fakes() == []
+    assert fakes(project) == []
 
 
 def test_a_command_that_ends_is_told_with_its_last_words_and_other_engines_go_on(project: Project) -> None:
@@ -91,7 +92,7 @@ def test_a_command_that_ends_is_told_with_its_last_words_and_other_engines_go_on
     shown = " ".join(result.stdout.str().split())
     assert "pair: the candidate server exited with status 1 before it was ready" in shown
     assert "its last lines: no such layer: 31" in shown
-    assert fakes() == []
+    assert fakes(project) == []
 
 
 @pytest.mark.parametrize(("dies", "how"), [(True, ("-n1", "--dist=loadscope")), (False, ())])
@@ -144,7 +145,7 @@ def test_a_server_that_dies_in_mid_run_is_told_by_its_process_and_the_next_case_
     )
     assert "CUDA error: an illegal memory access was encountered" in shown
     assert result.parseoutcomes()["errors"] == 1
-    assert fakes() == []
+    assert fakes(project) == []
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for orphans as Linux shows them")
@@ -164,7 +165,7 @@ def test_pytest_that_is_ended_leaves_no_server(project: Project, number: signal.
         preexec_fn=hear_interrupts,
     ) as run:
         until = time.monotonic() + 300
-        while len(started := fakes()) < 2:
+        while len(started := fakes(project)) < 2:
             assert time.monotonic() < until
             assert run.poll() is None
             time.sleep(0.05)
@@ -172,4 +173,4 @@ def test_pytest_that_is_ended_leaves_no_server(project: Project, number: signal.
         run.wait(PATIENCE * 2)
 
         assert all_gone(started)
-    assert fakes() == []
+    assert fakes(project) == []
