@@ -14,24 +14,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.chances import Chances
 from pytest_specgate.engines.base import EngineContext, Timed
+from pytest_specgate.engines.hf.holding import HoldsModels
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
-from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Request, Trace
 
 if TYPE_CHECKING:
     from pytest_specgate.decoding.loop import Decoder
     from pytest_specgate.decoding.network import Network
     from pytest_specgate.engines.hf.loading import Loaded
-    from pytest_specgate.engines.hf.reading import Readers
     from pytest_specgate.engines.hf.scoring import Blocks
 
 _log = logging.getLogger("pytest_specgate")
 
 
-class NativeEngine:
+class NativeEngine(HoldsModels):
     """The engine protocol over :mod:`pytest_specgate.decoding`."""
 
     capabilities: frozenset[Capability] = frozenset(
@@ -43,12 +41,7 @@ class NativeEngine:
     )
 
     def __init__(self, context: EngineContext) -> None:
-        self._context = context
-        self._name = context.name
-        self._device = ""
-        self._target: Loaded | None = None
-        self._draft: Loaded | None = None
-        self._readers: Readers | None = None
+        super().__init__(context)
         self._decoders: dict[Arm, Decoder] = {}
         self._told: set[str] = set()
 
@@ -150,7 +143,9 @@ class NativeEngine:
             raise EngineError(self._name, "the candidate arm was not prepared", "name it in the context's arms")
         decoder = self._decoders[arm]
         speaker = Speaker(self._name, target)
-        asked = [pair for request in requests for pair in each_answer(request, self._encode(request, target), speaker)]
+        asked = [
+            pair for request in requests for pair in each_answer(request, self._prompt_ids(request, target), speaker)
+        ]
         jobs = [job for _, job in asked]
         with translated(self._name, f"{_names(requests)}: {arm.value} arm failed"), self._refusals():
             try:
@@ -185,35 +180,18 @@ class NativeEngine:
         """Raise EngineError for a request that exceeds the window."""
         target = self._started()
         for request in requests:
-            self._encode(request, target)
+            self._prompt_ids(request, target)
 
     def drain(self) -> None:
         """Give the caches back; the next requests have theirs made anew."""
         for decoder in self._decoders.values():
             decoder.forget()
 
-    def score(
-        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
-    ) -> list[Scores]:
-        """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says.
-
-        By transformers' modules, except where 16 bits show that these round in another order: there by the forward
-        that the arms run, whole texts as a prompt is read.
-        """
-        from pytest_specgate.engines.hf import scoring, shaping
-        from pytest_specgate.engines.hf.failures import translated
-
-        target = self._started()
-        speaker = shaping.Speaker(self._name, target)
-        with translated(self._name, "scoring failed"):
-            asked = [(request, self._encode(request, target)) for request in requests]
-            given = scoring.forced(asked, texts, speaker)
-            return scoring.score(speaker, given, width, self._reading(), self._blocks())
-
     def _blocks(self) -> Blocks | None:
         """The arms' own forward, on a cache of its own, where 16 bits round apart from the modules; else None.
 
-        Elsewhere the modules are as near, and what is wrong with the arms' forward must not pass for noise.
+        By it whole texts are read as a prompt is. Elsewhere the modules are as near, and what is wrong with the arms'
+        forward must not pass for noise.
         """
         from pytest_specgate.engines.hf.scoring import rows_at_once
 
@@ -239,32 +217,12 @@ class NativeEngine:
         if decoder is None:
             return None
         with translated(self._name, "timing forwards failed"), self._refusals():
-            known = [(*self._encode(request, target), *text) for request, text in zip(requests, texts)]
+            known = [(*self._prompt_ids(request, target), *text) for request, text in zip(requests, texts)]
             with torch.inference_mode():
                 made = steps(decoder, known, widths)
             return in_turn(made.target, made.draft, repeats, self._device)
 
-    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
-        """Return what target and draft think of texts, as :class:`~pytest_specgate.engines.base.ChanceScorer` says."""
-        from pytest_specgate.engines.hf import fitting, shaping
-        from pytest_specgate.engines.hf.failures import translated
-
-        target = self._started()
-        speaker = shaping.Speaker(self._name, target)
-        draft = self._draft.model if self._draft else None
-        whom = fitting.whom(target.model, draft, self._context.spec.candidate, self._reading())
-        with translated(self._name, "scoring failed"):
-            asked = [(request, self._encode(request, target)) for request in requests]
-            return fitting.chances(whom, fitting.drawn(asked, texts, speaker), self._name)
-
-    def _reading(self) -> Readers:
-        from pytest_specgate.engines.hf.reading import Readers
-
-        if self._readers is None:
-            self._readers = Readers()
-        return self._readers
-
-    def _encode(self, request: Request, target: Loaded) -> tuple[int, ...]:
+    def _prompt_ids(self, request: Request, target: Loaded) -> tuple[int, ...]:
         from pytest_specgate.engines.hf.shaping import Speaker, prompt_ids
 
         ids = prompt_ids(request, Speaker(self._name, target))
@@ -284,14 +242,6 @@ class NativeEngine:
         return facts.bounds(
             self._name, self._started(), self._draft, candidate.num_draft_tokens if candidate else 0, STEP
         )
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Return a text's ids, nothing added."""
-        return tuple(self._started().tokenizer.encode(text, add_special_tokens=False))
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, special tokens left out."""
-        return str(self._started().tokenizer.decode(list(ids), skip_special_tokens=True))
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -320,19 +270,6 @@ class NativeEngine:
         read = facts.memory(self._device, target, draft, held + drafts or None, drafts if held and drafting else None)
         return facts.with_copies(read, self._decoders[Arm.REFERENCE].target, drafting.drafter if drafting else None)
 
-    def place(self) -> Place:
-        """Return the GPU's or processor's name, how many of it, and the target's dtype."""
-        from pytest_specgate.engines.hf.facts import dtype_name
-        from pytest_specgate.engines.hf.machine import place_of
-
-        return place_of(self._device, dtype_name(self._started().model.dtype))
-
-    def workload(self) -> Mapping[str, str]:
-        """Return hashes of the target's weights and of its tokenizer."""
-        from pytest_specgate.engines.hf import facts
-
-        return facts.workload(self._started())
-
     def subject(self) -> Mapping[str, str]:
         """Return versions, threads and settings, and the candidate: what a gate judges."""
         from pytest_specgate.engines.hf import facts
@@ -347,11 +284,6 @@ class NativeEngine:
         for network in drafting.drafter.networks():
             found["draft_forward"] = network.forward_name
         return found | facts.candidate(spec, spec.candidate.num_draft_tokens, self._draft)
-
-    def _started(self) -> Loaded:
-        if self._target is None:
-            raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
-        return self._target
 
 
 def _names(requests: Sequence[Request]) -> str:

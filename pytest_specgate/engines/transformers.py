@@ -11,23 +11,21 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_specgate.chances import Chances
 from pytest_specgate.engines.base import EngineContext, Timed, seed_of
+from pytest_specgate.engines.hf.holding import HoldsModels
 from pytest_specgate.engines.threads import tame_spinning
 from pytest_specgate.errors import EngineError
-from pytest_specgate.logits import Scores
-from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.records import Arm, Bounds, Capability, MemoryReading, Request, Trace
 from pytest_specgate.suite.model import Method
 
 if TYPE_CHECKING:
     from pytest_specgate.engines.hf.loading import Loaded
     from pytest_specgate.engines.hf.methods import Plan
-    from pytest_specgate.engines.hf.reading import Readers
 
 _log = logging.getLogger("pytest_specgate")
 
 
-class TransformersEngine:
+class TransformersEngine(HoldsModels):
     """The engine protocol over Hugging Face transformers."""
 
     capabilities: frozenset[Capability] = frozenset(
@@ -38,12 +36,7 @@ class TransformersEngine:
     )
 
     def __init__(self, context: EngineContext) -> None:
-        self._context = context
-        self._name = context.name
-        self._device = ""
-        self._target: Loaded | None = None
-        self._draft: Loaded | None = None
-        self._readers: Readers | None = None
+        super().__init__(context)
         self._plan: Plan | None = None
         self._kv_cache: int | None = None
         self._pruned = False
@@ -142,21 +135,6 @@ class TransformersEngine:
             self._kv_cache = max(self._kv_cache or 0, made.kv_cache)
         return made.trace
 
-    def score(
-        self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], width: int | None = None
-    ) -> list[Scores]:
-        """Return the target's logits on texts, as :class:`~pytest_specgate.engines.base.Scorer` says."""
-        from pytest_specgate.engines.hf import scoring, shaping
-        from pytest_specgate.engines.hf.failures import translated
-
-        target = self._started()
-        scoring.refuse_processed(target.model, self._name)
-        speaker = shaping.Speaker(self._name, target)
-        with translated(self._name, "scoring failed"):
-            encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
-            asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
-            return scoring.score(speaker, scoring.forced(asked, texts, speaker), width, self._reading())
-
     def time_forwards(
         self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]], widths: Sequence[int], repeats: int
     ) -> Timed | None:
@@ -168,27 +146,12 @@ class TransformersEngine:
         if candidate is None or candidate.method not in costs.TOLD or len(requests) > 1:
             return None
         with translated(self._name, "timing forwards failed"):
-            known = [*self._encode(requests[0], target)["input_ids"][0].tolist(), *texts[0]]
+            known = [*self._prompt_ids(requests[0], target), *texts[0]]
             by_width = {width: costs.block_after(target.model, known, width) for width in widths}
             draft = None if self._draft is None else costs.block_after(self._draft.model, known, 1)
             if candidate.exit_layer is not None:
                 draft = costs.shallow(target.model, candidate.exit_layer, costs.block_after(target.model, known, 1))
             return costs.in_turn(by_width, draft, repeats, target.model.device)
-
-    def chances(self, requests: Sequence[Request], texts: Sequence[tuple[int, ...]]) -> list[Chances]:
-        """Return what target and draft think of texts, as :class:`~pytest_specgate.engines.base.ChanceScorer` says."""
-        from pytest_specgate.engines.hf import fitting, scoring, shaping
-        from pytest_specgate.engines.hf.failures import translated
-
-        target = self._started()
-        scoring.refuse_processed(target.model, self._name, drawn=True)
-        speaker = shaping.Speaker(self._name, target)
-        draft = self._draft.model if self._draft else None
-        whom = fitting.whom(target.model, draft, self._context.spec.candidate, self._reading())
-        with translated(self._name, "scoring failed"):
-            encoded = [self._encode(request, target)["input_ids"][0].tolist() for request in requests]
-            asked = [(request, tuple(ids)) for request, ids in zip(requests, encoded)]
-            return fitting.chances(whom, fitting.drawn(asked, texts, speaker), self._name)
 
     def _refuse_pruned_draft(self, request: Request) -> None:
         """For sampling with two vocabularies transformers cuts the draft's head down, in place and for good."""
@@ -199,13 +162,6 @@ class TransformersEngine:
             what = f"{request.prompt}: sampling has pruned the draft, which can decode greedily no more"
             raise EngineError(self._name, what, "give greedy and sampled scenarios an engine each")
         self._pruned = self._pruned or not request.sampling.greedy
-
-    def _reading(self) -> Readers:
-        from pytest_specgate.engines.hf.reading import Readers
-
-        if self._readers is None:
-            self._readers = Readers()
-        return self._readers
 
     def _encode(self, request: Request, target: Loaded) -> dict[str, Any]:
         import torch
@@ -221,19 +177,19 @@ class TransformersEngine:
             raise EngineError(self._name, what, "lower max_tokens or shorten the prompt")
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
+    def _prompt_ids(self, request: Request, target: Loaded) -> tuple[int, ...]:
+        return tuple(self._encode(request, target)["input_ids"][0].tolist())
+
+    def _refuse_processed(self, target: Loaded, *, drawn: bool) -> None:
+        from pytest_specgate.engines.hf import scoring
+
+        scoring.refuse_processed(target.model, self._name, drawn=drawn)
+
     def bounds(self) -> Bounds:
         """Return vocabulary, windows and draft length."""
         from pytest_specgate.engines.hf import facts
 
         return facts.bounds(self._name, self._started(), self._draft, self._plan.draft_tokens if self._plan else 0)
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Return a text's ids, nothing added."""
-        return tuple(self._started().tokenizer.encode(text, add_special_tokens=False))
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, special tokens left out."""
-        return str(self._started().tokenizer.decode(list(ids), skip_special_tokens=True))
 
     # --- facts -------------------------------------------------------------------------------------------
 
@@ -247,19 +203,6 @@ class TransformersEngine:
         draft = self._draft if Arm.CANDIDATE in arms else None
         return facts.memory(self._device, self._started(), draft, self._kv_cache)
 
-    def place(self) -> Place:
-        """Return the GPU's or processor's name, how many of it, and the target's dtype."""
-        from pytest_specgate.engines.hf.facts import dtype_name
-        from pytest_specgate.engines.hf.machine import place_of
-
-        return place_of(self._device, dtype_name(self._started().model.dtype))
-
-    def workload(self) -> Mapping[str, str]:
-        """Return hashes of the target's weights and of its tokenizer."""
-        from pytest_specgate.engines.hf import facts
-
-        return facts.workload(self._started())
-
     def subject(self) -> Mapping[str, str]:
         """Return versions, threads and settings, and the candidate: what a gate judges."""
         from pytest_specgate.engines.hf import facts
@@ -268,8 +211,3 @@ class TransformersEngine:
         if self._plan is None:
             return found
         return found | facts.candidate(self._context.spec, self._plan.draft_tokens, self._draft)
-
-    def _started(self) -> Loaded:
-        if self._target is None:
-            raise EngineError(self._name, "the engine is not started", "call start() before, and not after close()")
-        return self._target

@@ -97,7 +97,7 @@ class Zoo(NativeEngine):
             return super().score(requests, texts, width)
         target, parts = self._started(), self._right
         network, speaker = parts.target(target.model), Speaker(self._name, target)
-        jobs = [exchanged(job(request, self._encode(request, target), speaker), parts) for request in requests]
+        jobs = [exchanged(job(request, self._prompt_ids(request, target), speaker), parts) for request in requests]
         return [scored(network, parts.verifier(), asked, text, width) for asked, text in zip(jobs, texts)]
 
     def close(self) -> None:

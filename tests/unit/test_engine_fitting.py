@@ -68,8 +68,7 @@ def test_chances_are_those_of_plain_forwards(engine: Any) -> None:
     assert isinstance(engine, ChanceScorer)
     texts = texts_of(engine)
     for request, text, found in zip(REQUESTS, texts, engine.chances(REQUESTS, texts)):
-        ids = engine._encode(request, engine._started())
-        prompt = list(ids) if isinstance(ids, tuple) else ids["input_ids"][0].tolist()
+        prompt = list(engine._prompt_ids(request, engine._started()))
         p, q = (by_hand(loaded.model, prompt, text) for loaded in (engine._target, engine._draft))
         own = [float(row[token]) for row, token in zip(p, text)]
         assert found.chance == pytest.approx(own)

@@ -246,7 +246,7 @@ def test_in_16_bits_arms_and_scores_round_alike_and_room_stays_as_it_was(models:
     assert engine.memory([Arm.REFERENCE]).kv_cache == held
     for other in (wide, whole):
         assert _farthest(single, other) < 0.5
-    network, prompt = engine._decoders[Arm.REFERENCE].target.apart(), engine._encode(EVERYONE[0], engine._target)
+    network, prompt = engine._decoders[Arm.REFERENCE].target.apart(), engine._prompt_ids(EVERYONE[0], engine._target)
     with torch.inference_mode():
         (scores,) = network.whole(prompt, texts[0], 1000)
         pieces = [len(piece) for piece in network.whole(prompt, texts[0], 2)]
@@ -633,7 +633,7 @@ def test_the_first_token_among_bad_logits_is_named_with_its_prompt(models: Path)
     engine.start()
     request = ask(1, max_tokens=20, ignore_eos=True)
     (before,) = engine.generate([request], Arm.REFERENCE)
-    known = engine._encode(request, engine._started())
+    known = engine._prompt_ids(request, engine._started())
     place = next(at for at, token in enumerate(before.token_ids) if token not in (*known, *before.token_ids[:at]))
     with torch.no_grad():
         engine._started().model.model.embed_tokens.weight[before.token_ids[place]] = float("nan")
