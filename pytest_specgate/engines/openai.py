@@ -7,23 +7,21 @@ server does not tell is unmeasured. Importing this module loads no HTTP library.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from pytest_specgate.engines.base import SERVER_DEVICE, EngineContext
-from pytest_specgate.engines.hf.machine import cpu_cores, cpu_model
+from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.registry import create
+from pytest_specgate.engines.serving import facts
 from pytest_specgate.engines.serving.failures import Failing, Failure, Lacking
 from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.identity import weights
-from pytest_specgate.engines.serving.launching import arm_server, hosts_for, shown_command
+from pytest_specgate.engines.serving.launching import arm_server, hosts_for
 from pytest_specgate.engines.serving.met import Server, require_library, unlike_targets
 from pytest_specgate.engines.serving.outside import Outside, Source
 from pytest_specgate.engines.serving.texts import ServedTexts
@@ -225,53 +223,26 @@ class OpenAIEngine(ServedTexts):
 
         Else it is this machine if both were started here, else the candidate server's host and software.
         """
-        if self._spec.place is not None:
-            return Place(self._spec.place.device, self._spec.place.count, self._spec.place.dtype)
-        if self._here():
-            return Place(cpu_model(), cpu_cores(), "served")
-        server = list(self._met().values())[-1]
-        return Place(f"{urlsplit(server.url).hostname} {server.dialect.name}", 1, "served")
+        if (said := self._spec.place) is not None:
+            return Place(said.device, said.count, said.dtype)
+        return facts.place(list(self._met().values())[-1], here=self._here())
 
     def occupies(self) -> frozenset[str]:
         """Return the GPUs of this machine that servers compute on, where the suite's place says that they are GPUs."""
-        from pytest_specgate.engines.serving.members import is_here
-        from pytest_specgate.engines.serving.occupied import gpus, is_gpu
+        from pytest_specgate.engines.serving.occupied import taken
 
-        if self._spec.place is None or not is_gpu(self._spec.place.device):
-            return frozenset()
-        taken: set[str] = set()
-        for arm in self._context.arms:
-            server = arm_server(self._spec, arm)
-            if server.command:
-                taken |= gpus({**os.environ, **server.env})
-            elif is_here(urlsplit(server.url or "").hostname or ""):
-                taken |= gpus({})  # whoever started it, it may be on any
-        return frozenset(taken)
+        return taken(self._spec, self._context.arms)
 
     def workload(self) -> Mapping[str, str]:
         """Return the model's name as it is served, whose weights they are as far as is told, and how it is asked.
 
         The weights are those of the target alone: the reference server's.
         """
-        found = {"target": self._spec.model, "endpoint": self._spec.endpoint}
-        if told := next(iter(self._met().values())).weights:
-            found["weights"] = told
-        return found | ({"body": json.dumps(self._spec.body, sort_keys=True)} if self._spec.body else {})
+        return facts.workload(self._spec, next(iter(self._met().values())))
 
     def subject(self) -> Mapping[str, str]:
         """Return both servers' software, version and what else they tell of themselves."""
-        servers = self._met().values()
-        hosts = sorted({urlsplit(server.url).hostname or "" for server in servers})
-        # What runs here computes here, unless the suite names another device of this machine.
-        device = "cpu" if self._here() else SERVER_DEVICE + "+".join(hosts)
-        found = {"engine": "openai", "device": device}
-        for server in servers:
-            prefix = server.arm.value
-            facts = {"server": server.software, "weights": server.weights, **server.dialect.facts(server.probe)}
-            found |= {f"{prefix}_{name}": told for name, told in facts.items() if told}
-            if (spec := arm_server(self._spec, server.arm)).command:
-                found[f"{prefix}_command"] = shown_command(spec)
-        return found
+        return facts.subject(self._spec, self._met().values(), here=self._here())
 
     # --- how ---------------------------------------------------------------------------------------------
 

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from pytest_specgate.engines.serving.footprint import visible
 from pytest_specgate.engines.serving.gpus import look_once
+from pytest_specgate.engines.serving.launching import arm_server
+from pytest_specgate.engines.serving.members import is_here
+from pytest_specgate.records import Arm
+from pytest_specgate.suite.servers import ServerSpec
 
 _GPU = re.compile(r"nvidia|cuda|gpu|geforce|tesla|\brtx\b|\b(a|b|h|l)\d{2,3}\b", re.IGNORECASE)
+
+
+def taken(spec: ServerSpec, arms: Iterable[Arm]) -> frozenset[str]:
+    """The GPUs of this machine that the arms' servers compute on, where the suite's place says that they are GPUs."""
+    if spec.place is None or not is_gpu(spec.place.device):
+        return frozenset()
+    found: set[str] = set()
+    for server in (arm_server(spec, arm) for arm in arms):
+        if server.command:
+            found |= gpus({**os.environ, **server.env})
+        elif is_here(urlsplit(server.url or "").hostname or ""):
+            found |= gpus({})  # whoever started it, it may be on any
+    return frozenset(found)
 
 
 def is_gpu(device: str) -> bool:
