@@ -10,7 +10,7 @@ from typing_extensions import assert_never, assert_type
 
 import pytest_specgate
 from pytest_specgate import Measurement, Outcome, Report, SpecgateError, Verdict, run
-from pytest_specgate.engines.base import Engine, EngineContext
+from pytest_specgate.engines.base import Engine, EngineContext, Queues
 from pytest_specgate.records import Arm, Capability, Chunk, MemoryReading, Place, Request, Round, Trace
 
 # --- running a suite --------------------------------------------------------------------------------------------
@@ -126,6 +126,13 @@ class Mine:
         )
 
 
+class Queued(Mine):
+    """More requests may be handed over than run at once."""
+
+    def serve(self, requests: Sequence[Request], arm: Arm, slots: int) -> list[Trace]:
+        return [self._one(request, arm) for block in (requests[:slots], requests[slots:]) for request in block]
+
+
 class Half:
     """No engine: it cannot generate."""
 
@@ -140,4 +147,9 @@ def build(context: EngineContext) -> Engine:
     return Mine(context)
 
 
+def queue(context: EngineContext) -> Queues:
+    return Queued(context)
+
+
+no_queue: Queues = Half()  # type: ignore[assignment]  # it lets nobody wait
 engine: Engine = Half()  # type: ignore[assignment]  # it lacks members
