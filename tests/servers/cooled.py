@@ -34,7 +34,7 @@ async def _serve(temperature: float, port: int, command: list[str]) -> None:
         try:
             async with session.request(request.method, url, data=body, headers=headers) as answer:
                 told = web.StreamResponse(
-                    status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]}
+                    status=answer.status, headers={"Content-Type": answer.headers.get("Content-Type", "text/plain")}
                 )
                 await told.prepare(request)
                 async for part in answer.content.iter_any():
