@@ -353,6 +353,8 @@ def test_a_server_that_dies_while_it_is_measured(tmp_path: Path) -> None:
 def test_the_first_error_of_a_log_is_the_reason_of_those_after_it() -> None:
     told = [
         "INFO ready",
+        "WARNING This may end in OSError: too many open files",
+        "INFO Errors like `OSError: too many open files` are rare",
         "(Worker pid=7) ERROR 11-30 RuntimeError: index -15 is   out of bounds for dimension 1",
         "(Engine pid=6) ERROR EngineDeadError: see above",
         "INFO shutting down",

@@ -154,15 +154,16 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-#: An error as most languages' runtimes name it, with what it says.
-_ERROR = re.compile(r"\b(?:[A-Z]\w*(?:Error|Exception)|terminate called[^:]*|panicked at[^:]*): *\S.*")
+#: An error as most languages' runtimes name it, with what it says; not one that is spoken of in quotes.
+_ERROR = re.compile(r"(?<![\w.`'\"])(?:[A-Z]\w*(?:Error|Exception)|terminate called[^:]*|panicked at[^:]*): *\S.*")
 #: Lines from a log's end in which the reason of that end is looked for, and letters of it that are shown.
 LAST_WORDS, _SHOWN = 500, 300
 
 
 def first_error(lines: Sequence[str]) -> str:
     """The first error that these lines name, for those after it are mostly its consequences; empty where none does."""
-    found = next((match for line in lines if (match := _ERROR.search(line))), None)
+    told = (line for line in lines if "WARN" not in line)
+    found = next((match for line in told if (match := _ERROR.search(line))), None)
     return " ".join(found[0].split())[:_SHOWN] if found else ""
 
 
