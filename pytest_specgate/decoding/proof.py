@@ -27,8 +27,8 @@ from pytest_specgate.decoding.projections import LEAST, Packed, packable, parts
 #: products may be made of shorter numbers.
 _EXACT = {"cpu": 1e-4}
 _EXACT_ELSEWHERE = 1e-3
-#: In 16 bits the worst position may lie so many times as far from float32 as the modules' worst: 1.6 at most for some 230
-#: random miniatures, and a sound one must not be turned away.
+#: In 16 bits the worst position may lie so many times as far from float32 as the modules' worst: 1.6 at most for some
+#: 230 random miniatures, and a sound one must not be turned away.
 _ROOM = 3.0
 #: Embeddings are small, so that the first layer's attention says most of what the second one reads, and the norms'
 #: epsilon counts.
