@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, median
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
 from pytest_specgate.gates.decision import Evidence, gather, plain, within_range
@@ -26,7 +26,7 @@ from pytest_specgate.gates.parts import (
     standing_clock,
     units,
 )
-from pytest_specgate.gates.shift import Both, difference, shift_from_stored
+from pytest_specgate.gates.shift import Both, difference, from_log, shift_from_stored
 from pytest_specgate.gates.wording import Amount, drift_checks, limit_checks
 from pytest_specgate.records import Check, Interval, Samples, Stored
 from pytest_specgate.stats import paired, quantiles
@@ -73,10 +73,28 @@ def _evidence(
         if name == "mean":
             return quantiles.mean_on_these(observed.groups, alpha, alpha)
         share, independent = quantiles.QUANTILES[name], len(observed.values)
+        if name == "median" and observed.together and independent < quantiles.requests_needed(share, alpha):
+            return _median_of_few_runs(values, samples, alpha)
         return quantiles.quantile(requests, share, alpha, alpha, independent)
 
     evidence = gather(question, context, plain)
     return evidence if isinstance(evidence, CannotTell) else within_range(evidence, gate.spec.info.unit)
+
+
+def _median_of_few_runs(values: dict[str, tuple[float, ...]], samples: Samples, alpha: float) -> Limits | CannotTell:
+    """The median of all requests where runs are too few for order statistics: as sure as the runs' medians agree.
+
+    Their number and the error alone decide that.
+    """
+    if min(min(series) for series in values.values()) <= 0:
+        return CannotTell("a time is not positive", "a clock that resolves it")
+    runs = units({prompt: list(map(math.log, series)) for prompt, series in values.items()}, samples, median)
+    limits = paired.within_prompts(runs.groups, alpha, alpha, runs.weights)
+    if isinstance(limits, CannotTell):
+        return limits
+    centre = median(value for series in values.values() for value in series)
+    low, high = (centre * from_log(end - limits.estimate) for end in (limits.low, limits.high))
+    return Limits(centre, low, high)
 
 
 def _amount(gate: Gate, values: dict[str, tuple[float, ...]], samples: Samples, context: JudgeContext) -> Amount:
@@ -85,7 +103,7 @@ def _amount(gate: Gate, values: dict[str, tuple[float, ...]], samples: Samples, 
         return Amount(observed.rounds, "rounds")
     share = quantiles.QUANTILES[gate.spec.statistic]
     least = quantiles.requests_needed(max(share, 1 - share), context.wrong_pass)
-    return Amount(len(observed.values), "requests", least)
+    return Amount(len(observed.values), observed.name, least)
 
 
 def _stored_centre(gate: Gate, stored: Stored | None) -> Interval | None:
@@ -110,7 +128,7 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     amount = _amount(gate, {prompt: new for prompt, (new, _) in both.items()}, samples, context)
     if gate.spec.statistic in ("median", "mean"):
         amount = Amount(amount.have if amount.unit == "rounds" else _rounds(both), "rounds")
-    change = _unclocked(both) or _change(gate, both, samples, context)
+    change = _unclocked(both) or _change(gate, both, (samples, stored.samples), context)
     checks = drift_checks(gate, change, level, amount)
     return tuple(excused(gate, check, samples, stored, context) for check in checks)
 
@@ -126,35 +144,41 @@ def _unclocked(both: Both) -> CannotTell | None:
     return standing_clock({prompt: new for prompt, (new, _) in both.items()})
 
 
-def _change(gate: Gate, both: Both, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:
+def _change(gate: Gate, both: Both, runs: tuple[Samples, Samples], context: JudgeContext) -> Evidence | CannotTell:
     if gate.spec.statistic in ("median", "mean"):
-        return _centre_change(gate, both, samples, context)
-    return _tail_change(gate, both, context)
+        return _centre_change(gate, both, runs, context)
+    return _tail_change(gate, both, runs, context)
 
 
-def _centre_change(gate: Gate, both: Both, samples: Samples, context: JudgeContext) -> Evidence | CannotTell:
+def _centre_change(
+    gate: Gate, both: Both, runs: tuple[Samples, Samples], context: JudgeContext
+) -> Evidence | CannotTell:
     """Change of the median or mean: a relative shift on these prompts, about the stored statistic."""
     level = _statistic(gate.spec.statistic, [v for _, old in both.values() for v in old])
     logs = {prompt: (list(map(math.log, new)), list(map(math.log, old))) for prompt, (new, old) in both.items()}
     if gate.spec.statistic == "median":
-        shift = shift_from_stored(logs, samples)
+        shift = shift_from_stored(logs, *runs)
         return gather(shift.limits, context, lambda limits: difference(level, limits))
-    now, before = [new for new, _ in logs.values()], [old for _, old in logs.values()]
+    now, before = (units({prompt: pair[run] for prompt, pair in logs.items()}, of) for run, of in enumerate(runs))
+    weights = now.weights, before.weights
     return gather(
-        lambda alpha: paired.between_runs(now, before, alpha, alpha),
+        lambda alpha: paired.between_runs(now.groups, before.groups, alpha, alpha, weights),
         context,
         lambda limits: difference(level, limits),
     )
 
 
-def _tail_change(gate: Gate, both: Both, context: JudgeContext) -> Evidence | CannotTell:
+def _tail_change(gate: Gate, both: Both, runs: tuple[Samples, Samples], context: JudgeContext) -> Evidence | CannotTell:
     """Change of a quantile between two runs; each run's limits take half of the error rate."""
     share = quantiles.QUANTILES[gate.spec.statistic]
-    now = [v for new, _ in both.values() for v in new]
-    before = [v for _, old in both.values() for v in old]
+    observed = [units({prompt: pair[run] for prompt, pair in both.items()}, of) for run, of in enumerate(runs)]
+    requests = [[value for pair in both.values() for value in pair[run]] for run in (0, 1)]
 
     def question(alpha: float) -> Limits | CannotTell:
-        ends = [quantiles.quantile(values, share, alpha / 2, alpha / 2) for values in (now, before)]
+        ends = [
+            quantiles.quantile(values, share, alpha / 2, alpha / 2, len(one.values))
+            for values, one in zip(requests, observed)
+        ]
         for end in ends:
             if isinstance(end, CannotTell):
                 return end
@@ -162,7 +186,9 @@ def _tail_change(gate: Gate, both: Both, context: JudgeContext) -> Evidence | Ca
         change = Limits(new.estimate - old.estimate, new.low - old.high, new.high - old.low)
         if math.isinf(change.low) and math.isinf(change.high):
             needed = quantiles.requests_needed(max(share, 1 - share), alpha / 2)
-            return CannotTell(f"{min(len(now), len(before))} requests do not bound this tail", f"{needed} requests")
+            least = min(observed, key=lambda one: len(one.values))
+            what = f"{len(least.values)} {least.name} do not bound this tail"
+            return CannotTell(what, f"{needed} {least.name}")
         return change
 
     return gather(question, context, plain)

@@ -60,7 +60,8 @@ def _still_fails(gate: Gate, kind: str, samples: Samples, stored: Stored, contex
         return True
     stored_values = [v for _, old in candidate.values() for v in old]
     level = float(np.median(stored_values))
-    change = gather(shift_from_stored(ratios, samples).limits, context, lambda limits: difference(level, limits))
+    shift = shift_from_stored(ratios, samples, stored.samples)
+    change = gather(shift.limits, context, lambda limits: difference(level, limits))
     allowed = dict(demands(gate))[kind].of(level)
     bounds = (-allowed, None) if kind == "max_drop" else (None, allowed)
     return isinstance(change, Evidence) and decide(change, *bounds) is Outcome.FAIL

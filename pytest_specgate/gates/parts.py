@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import fmean
@@ -114,10 +115,14 @@ def broken_environment(gate: Gate, context: JudgeContext) -> tuple[Check, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Independent observations: one group per prompt or block, one value per round; weights count prompts."""
+    """Independent observations: one group per prompt or block, one value per round; weights count prompts.
+
+    ``together`` says that they are of several requests each, which ran at the same time.
+    """
 
     groups: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]
+    together: bool = False
 
     @property
     def values(self) -> list[float]:
@@ -125,13 +130,18 @@ class Units:
         return [value for group in self.groups for value in group]
 
     @property
+    def name(self) -> str:
+        """What one of them is called."""
+        return "runs" if self.together else "requests"
+
+    @property
     def rounds(self) -> int:
         """The most rounds that any group has."""
         return max((len(group) for group in self.groups), default=0)
 
 
-def units(values: Values, samples: Samples) -> Units:
-    """The values by prompt, those of requests that ran at the same time averaged into one per block and round."""
+def units(values: Values, samples: Samples, join: Callable[[Sequence[float]], float] = fmean) -> Units:
+    """The values by prompt, those of requests that ran at the same time joined into one per block and round."""
     numbers = {p.prompt: p.series["block"] for p in samples.prompts if p.series.get("block")}
     together: dict[float, dict[int, list[float]]] = {}
     groups: list[tuple[float, ...]] = []
@@ -144,9 +154,11 @@ def units(values: Values, samples: Samples) -> Units:
         for turn, (block, value) in enumerate(zip_longest(numbers[prompt], series)):
             together.setdefault(block, {}).setdefault(turn, []).append(value)
     for turns in together.values():
-        groups.append(tuple(fmean(turns[turn]) for turn in sorted(turns)))
+        groups.append(tuple(join(turns[turn]) for turn in sorted(turns)))
         weights.append(fmean(map(len, turns.values())))
-    return Units(tuple(groups), tuple(weights))
+    crowds = Counter((turn, block) for blocks in numbers.values() for turn, block in enumerate(blocks))
+    several = bool(together) and max(crowds.values()) > 1
+    return Units(tuple(groups), tuple(weights), several)
 
 
 def length_warning(samples: Samples) -> tuple[str, ...]:

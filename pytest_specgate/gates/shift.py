@@ -10,7 +10,7 @@ from statistics import fmean, median
 from pytest_specgate.gates.parts import standing_clock, units
 from pytest_specgate.records import Interval, Samples
 from pytest_specgate.stats.limits import CannotTell, Limits
-from pytest_specgate.stats.paired import within_prompts
+from pytest_specgate.stats.paired import between_runs
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
 
 _FAR = 50.0
@@ -22,8 +22,8 @@ Both = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 class Shift:
     """Log values now, each less its prompt's stored median; ``level`` is the mean of those medians.
 
-    ``before`` are the stored values, less the same medians. ``means``: each value is the mean of several requests that
-    ran together.
+    ``before`` are the stored values, less the same medians. ``means``: both are means of several requests that ran
+    together.
     """
 
     values: tuple[float, ...]
@@ -37,30 +37,31 @@ class Shift:
         """Hodges–Lehmann limits of the shift, widened for the noise of the stored medians.
 
         Ranks of few values cannot reach a small error whatever the values are. Means of requests that ran together are
-        few, and near to normal: of them Student's t tells then. Their number and the error alone decide which.
+        few, and near to normal: of them Student's t tells then, by the scatter of both runs, for few stored rounds may
+        have medians that are off. Their number and the error alone decide which.
         """
         if trouble := standing_clock({"": self.values}):
             return trouble
         limits = hodges_lehmann(self.values, alpha, alpha)
-        if isinstance(limits, CannotTell) and self.means and len(self.values) > 1:
-            limits = within_prompts([self.values], alpha, alpha)
         if isinstance(limits, CannotTell):
-            return limits
+            return between_runs([self.values], [self.before], alpha, alpha) if self.means else limits
         return limits.widened(stored_median_factor(self.rounds, self.stored_rounds))
 
 
-def shift_from_stored(both: Both, samples: Samples) -> Shift:
+def shift_from_stored(both: Both, samples: Samples, stored: Samples) -> Shift:
     """The shift of (log values now, log values stored) by prompt; what ran at the same time counts once."""
     medians = {prompt: median(old) for prompt, (_, old) in both.items()}
-    centred = {prompt: [value - medians[prompt] for value in new] for prompt, (new, _) in both.items()}
-    observed = units(centred, samples)
+    now, before = (
+        units({prompt: [value - medians[prompt] for value in pair[run]] for prompt, pair in both.items()}, of)
+        for run, of in enumerate((samples, stored))
+    )
     return Shift(
-        values=tuple(observed.values),
-        before=tuple(value - medians[prompt] for prompt, (_, old) in both.items() for value in old),
+        values=tuple(now.values),
+        before=tuple(before.values),
         level=fmean(medians.values()),
-        rounds=observed.rounds,
+        rounds=now.rounds,
         stored_rounds=min(len(old) for _, old in both.values()),
-        means=max(observed.weights, default=1.0) > 1,
+        means=now.together and before.together,
     )
 
 

@@ -101,7 +101,7 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
     both = shared_series(samples, stored, gate.spec.metric)
     if not half_shared(both, (p.series.get(gate.spec.metric) for p in samples.prompts)):
         raise not_stored(gate, context, len(both))
-    shift = shift_from_stored(both, samples)
+    shift = shift_from_stored(both, samples, stored.samples)
     level = from_log(shift.level)
     change = standing_clock({prompt: new for prompt, (new, _) in both.items()}) or gather(
         shift.limits, context, lambda limits: difference(level, limits)
@@ -113,17 +113,19 @@ def _drift(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCo
 def _too_fine(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> tuple[str, ...]:
     """Say that the allowed drop asks for more than this noise resolves: the gate will stay open more often than not."""
     allowed = gate.spec.max_drop
-    both = shared_series(samples, stored, gate.spec.metric) if stored and stored.place == context.place else {}
-    if allowed is None or not both:
+    if allowed is None or stored is None or stored.place != context.place:
         return ()
-    shift = shift_from_stored(both, samples)
+    if not (both := shared_series(samples, stored, gate.spec.metric)):
+        return ()
+    shift = shift_from_stored(both, samples, stored.samples)
     scatter, pairs = samplesize.scatter_of(shift.values), len(shift.values)
     factor = stored_median_factor(shift.rounds, shift.stored_rounds)
     least = samplesize.resolvable_loss(scatter, pairs, factor, context.wrong_fail)
     level = from_log(shift.level)
     if allowed.of(level) >= least * level:
         return ()
-    found = f"{pairs} pairs that scatter by {scatter:.1%} resolve drops from {least:.1%} up"
+    seen = f"{pairs} {'runs' if shift.means else 'pairs'}"
+    found = f"{seen} that scatter by {scatter:.1%} resolve drops from {least:.1%} up"
     return (f"{found}: an allowed drop of {allowed.text} will often stay undecided",)
 
 

@@ -65,21 +65,27 @@ def one_sample(values: Sequence[float], alpha_low: float, alpha_high: float) -> 
     return t_limits(float(data.mean()), error, data.size - 1, (alpha_low, alpha_high))
 
 
-def between_runs(now: Groups, before: Groups, alpha_low: float, alpha_high: float) -> Limits | CannotTell:
-    """Mean over prompts of (mean now − mean before), from the scatter within prompts of both runs.
+def between_runs(
+    now: Groups,
+    before: Groups,
+    alpha_low: float,
+    alpha_high: float,
+    weights: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> Limits | CannotTell:
+    """Mean over prompts now − mean over prompts before, from the scatter within prompts of both runs.
 
-    ``now[i]`` and ``before[i]`` belong to one prompt; none may be empty.
+    Both hold the same prompts, and no group may be empty; ``weights`` count groups that stand for several prompts.
     """
-    data, prompts = Grouped.of([*now, *before]), len(now)
+    data = Grouped.of([*now, *before])
     if trouble := unusable(data.values):
         return trouble
     scatter, freedom = data.scatter()
     if freedom < 1:
         return CannotTell("one round in each run has no scatter to judge by", "2 rounds")
-    means = data.means
-    change = float((means[:prompts] - means[prompts:]).mean())
-    error = max(scatter, CLOCK_FLOOR) * math.sqrt(float((1 / data.sizes).sum())) / prompts
-    return t_limits(change, error, freedom, (alpha_low, alpha_high))
+    new, old = (np.asarray(given, dtype=float) for given in weights or (np.ones(len(now)), np.ones(len(before))))
+    share = np.concatenate((new / new.sum(), -old / old.sum()))
+    error = max(scatter, CLOCK_FLOOR) * math.sqrt(float((share**2 / data.sizes).sum()))
+    return t_limits(float(share @ data.means), error, freedom, (alpha_low, alpha_high))
 
 
 def unusable(values: NDArray[np.float64]) -> CannotTell | None:

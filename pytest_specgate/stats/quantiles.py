@@ -34,8 +34,9 @@ def quantile(
     high = float(data[above]) if above < data.size else math.inf
     if math.isinf(low) and math.isinf(high):
         needed = min(requests_needed(share, alpha_low), requests_needed(1 - share, alpha_high))
-        seen = "1 request bounds" if data.size == 1 else f"{data.size} requests bound"
-        return CannotTell(f"{seen} this quantile on neither side", f"{needed} requests")
+        what = "request" if trials == data.size else "run"
+        seen = f"1 {what} bounds" if trials == 1 else f"{trials} {what}s bound"
+        return CannotTell(f"{seen} this quantile on neither side", f"{needed} {what}s")
     # Equal values of a coarse clock are no proof of more than its resolution.
     estimate = of_sorted(data.tolist(), share)
     floor = CLOCK_FLOOR * abs(estimate)

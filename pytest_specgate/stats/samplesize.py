@@ -21,9 +21,10 @@ def resolvable_loss(scatter: float, pairs: int, factor: float, alpha: float) -> 
     """Smallest relative loss that is told from none with this many pairs of this scatter.
 
     ``scatter`` is the standard deviation of one pair's log ratio, ``factor`` widens for noise in stored medians, and
-    ``alpha`` is the error rate of one look.
+    ``alpha`` is the error rate of one look. Pairs whose ranks cannot reach it are judged by Student's t at best.
     """
-    z = normal_above(alpha) * factor - normal_above(POWER)
+    few = 2.0**-pairs > alpha
+    z = (t_above(alpha, max(pairs - 1, 1)) if few else normal_above(alpha)) * factor - normal_above(POWER)
     return float(-np.expm1(-z * scatter / math.sqrt(_RANK_EFFICIENCY * max(pairs, 1))))
 
 

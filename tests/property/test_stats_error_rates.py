@@ -79,8 +79,9 @@ def run_means(random: np.random.Generator, loss: float, alpha: float) -> Limits:
         return own
 
     now, stored = measured(rounds) + math.log1p(-loss), measured(STORED)
-    means = (now - np.median(stored, axis=1, keepdims=True)).mean(axis=0)
-    return limits(Shift(tuple(means.tolist()), (), 0.4, rounds, STORED, means=True).limits(alpha))
+    medians = np.median(stored, axis=1, keepdims=True)
+    means, before = (tuple((run - medians).mean(axis=0).tolist()) for run in (now, stored))
+    return limits(Shift(means, before, 0.4, rounds, STORED, means=True).limits(alpha))
 
 
 @pytest.mark.parametrize("alpha", [0.003, 0.05], ids=["too few for ranks", "enough"])
@@ -97,7 +98,7 @@ def test_means_of_runs_are_decided_as_rarely_as_allowed_and_a_real_loss_is_found
 def test_ranks_of_few_single_requests_stay_silent() -> None:
     few = tuple(np.random.default_rng(15).normal(0, 0.02, 8).tolist())
     assert isinstance(Shift(few, (), 0.4, 8, STORED).limits(0.003), CannotTell)
-    assert isinstance(Shift(few[:1], (), 0.4, 1, STORED, means=True).limits(0.003), CannotTell)
+    assert isinstance(Shift(few[:1], few[:1], 0.4, 1, 1, means=True).limits(0.003), CannotTell)
 
 
 def test_the_fixed_set_is_narrower_and_the_population_covers_prompts_like_these() -> None:
