@@ -5,7 +5,8 @@ bfloat16, and .029 on a small Qwen2 for blocks that see their own future. So a m
 class with its heads, angles and norms, in narrow matrices whose numbers make attention decide what is said. In float32
 its scores must be those of the class's modules almost to the bit, and in the model's own dtype they may lie no further
 from these than the modules' do. The course holds what a run holds: prompts, whole or in parts, single tokens and blocks
-of even and uneven rows, blocks over what was rolled back, a moved row, padding past a slot's end.
+of even and uneven rows, few and many, blocks over what was rolled back, a moved row, padding past a slot's end; and a
+text so long that a position in 16 bits would be another one, with wide blocks at its end.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _SMALL = 0.01
 #: Queries and keys are large enough for attention to choose.
 _KEEN = 1.2
 _LENGTH = 16
+_FEW, _MANY = 3, 9
+#: Longer than bfloat16 can count (to 256), and a block as wide as few drafts are.
+_FAR, _WIDE = 320, 17
 
 
 class Driven(Protocol):
@@ -86,22 +90,25 @@ def _objection(model: Any, drive: Callable[[Any], Driven]) -> str:
     wide, narrow = (_miniature(model, dtype) for dtype in (torch.float32, model.dtype))
     if changed := _changed(model, wide):
         return f"{changed} is not as its class makes it"
-    texts = torch.randint(wide.config.vocab_size, (3, _LENGTH), generator=torch.Generator().manual_seed(1))
-    texts = texts.to(model.device)
-    true, own = (made(input_ids=texts, use_cache=False).logits for made in (wide, narrow))
+    source = torch.Generator().manual_seed(1)
+    sizes = ((_MANY, _LENGTH), (1, min(_FAR, getattr(model.config, "max_position_embeddings", None) or _FAR)))
+    texts = [torch.randint(wide.config.vocab_size, size, generator=source).to(model.device) for size in sizes]
+    true, own = ([made(input_ids=each, use_cache=False).logits for each in texts] for made in (wide, narrow))
     allowed = _EXACT.get(torch.device(model.device).type, _EXACT_ELSEWHERE)
     if said := _strays(drive(wide), texts, true, allowed):
         return f"in float32 {said}"
-    return _strays(drive(narrow), texts, true, _ROOM * float(_apart(own, true).max()))
+    return _strays(drive(narrow), texts, true, _ROOM * max(float(_apart(*both).max()) for both in zip(own, true)))
 
 
-def _strays(driven: Driven, texts: Tensor, true: Tensor, allowed: float) -> str:
+def _strays(driven: Driven, texts: Sequence[Tensor], true: Sequence[Tensor], allowed: float) -> str:
     """What lies further from the true scores than allowed, told by its worst; empty if nothing."""
     worst, what = 0.0, ""
-    for found in _Course(driven, texts).run():
-        apart = float(_apart(found.scores, true[found.text, found.at : found.at + len(found.scores)]).max())
-        if not apart <= max(allowed, worst):  # what is no number is beyond every limit
-            worst, what = apart, found.what
+    short, far = texts
+    for runs, held in ((_Course(driven, short).run(), true[0]), (_Course(driven, far).far(), true[1])):
+        for found in runs:
+            apart = float(_apart(found.scores, held[found.text, found.at : found.at + len(found.scores)]).max())
+            if not apart <= max(allowed, worst):  # what is no number is beyond every limit
+                worst, what = apart, found.what
     return f"{what} lie {worst:.2g} from its modules' scores, and {allowed:.2g} is allowed" if what else ""
 
 
@@ -115,14 +122,14 @@ def _apart(scores: Tensor, true: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """All ways in which a run makes scores, of ``texts [three, length]``."""
+    """All ways in which a run makes scores, of ``texts [some, length]``."""
 
     driven: Driven
     texts: Tensor
 
     def run(self) -> Iterator[_Found]:
-        """Their scores."""
-        self.driven.reserve(len(self.texts), _LENGTH + 1)
+        """Scores of short texts, few and many side by side."""
+        self.driven.reserve(_FEW, _LENGTH + 1)
         yield from self._side_by_side([7, 2, 5], "rows of several lengths")
         yield from self._side_by_side([6, 6, 6], "rows of one length")
         self.driven.move(2, 0)
@@ -133,6 +140,18 @@ class _Course:
         yield from self._along("tokens one by one", 5, self.driven.forced(text[:5], text[5:], 1))
         yield from self._along("a text's blocks", 4, self.driven.forced(text[:4], text[4:], 4))
         yield from self._along("a prompt read in parts", 6, self.driven.whole(text[:6], text[6:], 4))
+        self.driven.reserve(len(self.texts), _LENGTH + 1)
+        yield from self._side_by_side([2 + slot * slot % 5 for slot in range(len(self.texts))], "many rows")
+
+    def far(self) -> Iterator[_Found]:
+        """Scores far from the beginning of a text."""
+        text = self.texts[0].tolist()
+        end = len(text) - 2 * _WIDE
+        if end < 1:  # a model that reads no more
+            return
+        yield from self._along("a long prompt read in parts", end, self.driven.whole(text[:end], text[end:], 128))
+        yield from self._along("wide blocks of a long text", end, self.driven.forced(text[:end], text[end:], _WIDE))
+        yield from self._along("single tokens of a long text", end, self.driven.forced(text[:end], text[end:], 1))
 
     def _side_by_side(self, lengths: list[int], what: str) -> Iterator[_Found]:
         yield from self._prompts(lengths)

@@ -20,6 +20,7 @@ from pytest_specgate.decoding import proof
 from pytest_specgate.decoding.cache import Block, SlotCache, Span
 from pytest_specgate.decoding.lean import LeanForward
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.rotary import Angles
 from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.session import Settings, SuiteSession
 from tests import tiny
@@ -33,7 +34,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def small(name: str, **changes: Any) -> Any:
     """Its attention says little beside what flows past it, so scores move little where it is wrong."""
-    return build(name, initializer_range=0.01, **changes)
+    return build(name, initializer_range=0.01, max_position_embeddings=512, **changes)
 
 
 # --- faults -----------------------------------------------------------------------------------------------------
@@ -121,6 +122,43 @@ def _norms_otherwise_in_16_bits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeanForward, "_norm", unscaled)
 
 
+def _wide_blocks_see_their_future(patch: pytest.MonkeyPatch) -> None:
+    mask = Network._mask
+
+    def blind(self: Network, span: Span, positions: Tensor) -> Any:
+        made = mask(self, span, positions)
+        return torch.zeros_like(made) if span.width > 5 and isinstance(made, Tensor) else made
+
+    patch.setattr(Network, "_mask", blind)
+
+
+def _parts_of_a_prompt_are_read_as_its_beginning(patch: pytest.MonkeyPatch) -> None:
+    mask = Network._mask
+
+    def none(self: Network, span: Span, positions: Tensor) -> Any:
+        return None if span.aligned and span.width > 16 else mask(self, span, positions)
+
+    patch.setattr(Network, "_mask", none)
+
+
+def _rows_exchange_when_there_are_many(patch: pytest.MonkeyPatch) -> None:
+    write_block = Block.write
+
+    def beside(self: Block, layer: int, states: Tensor) -> tuple[Tensor, Tensor]:
+        return write_block(self, layer, states.roll(1, dims=0) if len(states) > 3 else states)
+
+    patch.setattr(Block, "write", beside)
+
+
+def _positions_in_16_bits(patch: pytest.MonkeyPatch) -> None:
+    made = Angles._made
+
+    def coarse(self: Angles, positions: Tensor) -> Tensor:
+        return made(self, positions.to(self._dtype).long())
+
+    patch.setattr(Angles, "_made", coarse)
+
+
 FAULTS: dict[str, Patch] = {
     "blocks see their future": _sees_its_future,
     "blocks see one token ahead": _masked_as_if_later(1),
@@ -132,6 +170,10 @@ FAULTS: dict[str, Patch] = {
     "padding is written over a token": _padding_strikes_a_token,
     "norms have another epsilon": _norms_with_another_epsilon,
     "norms scale in 32 bits alone": _norms_otherwise_in_16_bits,
+    "wide blocks see their future": _wide_blocks_see_their_future,
+    "parts of a prompt are read as its beginning": _parts_of_a_prompt_are_read_as_its_beginning,
+    "rows exchange when there are many": _rows_exchange_when_there_are_many,
+    "positions are counted in 16 bits": _positions_in_16_bits,
 }
 
 
@@ -165,7 +207,8 @@ def test_what_is_wrong_is_told_by_its_worst(monkeypatch: pytest.MonkeyPatch) -> 
     _positions_move_after_a_rollback(monkeypatch)
     doubt = Network(small("Llama").bfloat16()).doubt
     found = re.fullmatch(
-        r"in float32 (.*), (rows of .* lengths?), lie (.*) from its modules' scores, and (.*) is allowed", doubt
+        r"in float32 (.*), (rows of .* lengths?|many rows), lie (.*) from its modules' scores, and (.*) is allowed",
+        doubt,
     )
     assert found is not None, doubt
     assert "after a rollback" in found[1]
