@@ -148,11 +148,20 @@ def parse_limit(value: object, unit: Unit) -> Limit:
 
 
 def _bound(text: str, unit: Unit) -> float:
-    number = parse_quantity(text, unit)
+    number = _amount(text, unit)
     low, high, span = _SPANS.get(unit, (0.0, math.inf, "0 upwards"))
     if not low <= number <= high:
         # "<=60" for 60% would hold whatever is measured.
         raise ValueError(f"limit {text.strip()!r} is out of range, which is {span} — write it like {_EXAMPLES[unit]}")
+    return number
+
+
+def _amount(text: str, unit: Unit) -> float:
+    """A quantity that somebody wrote by hand: "6" of memory is not meant to be six bytes."""
+    number = parse_quantity(text, unit)
+    if unit is Unit.BYTES and 0 < abs(number) < _BYTES["mib"] and text.strip()[-1].isdigit():
+        what = f"a number without a unit does not fit here: {text.strip()!r}"
+        raise ValueError(f"{what} — write it like {_EXAMPLES[unit]}")
     return number
 
 
@@ -175,7 +184,7 @@ def parse_allowance(value: object, unit: Unit) -> Allowance:
 
 def _absolute(text: str, unit: Unit) -> float:
     try:
-        number = parse_quantity(text, unit)
+        number = _amount(text, unit)
     except ValueError as error:
         what, _, example = str(error).partition(" — write it like ")
         raise ValueError(f"{what} — write it like 5% or {example.split(' or ')[0]}") from error

@@ -39,7 +39,8 @@ class Packed(torch.nn.Module):  # type: ignore[misc]  # torch is not followed
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), requires_grad=False)  # noqa: SLF001
-        self.bias = bias
+        # A bias with gaps (a view that skips) would be read as if it had none, without a word.
+        self.bias = None if bias is None else bias.contiguous()
 
     def forward(self, x: Tensor) -> Tensor:
         """``linear(x, weight, bias)``."""

@@ -57,6 +57,18 @@ def test_a_packed_product_is_the_product(dtype: torch.dtype, biased: bool, shape
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_bias_with_gaps_is_read_as_it_is(dtype: torch.dtype) -> None:
+    needs_packing(dtype)
+    plain, source = matrix(dtype), torch.Generator().manual_seed(10)
+    bias, x = torch.randn(384, generator=source).to(dtype)[::2], torch.randn(1, 3, 256, generator=source).to(dtype)
+    assert not bias.is_contiguous()
+    with torch.inference_mode():
+        exact = torch.nn.functional.linear(x.double(), plain.weight.double(), bias.double())
+        found = Packed(plain.weight.data, bias)(x)
+    torch.testing.assert_close(found.double(), exact, rtol=3e-2, atol=3e-2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_packing_loses_nothing(dtype: torch.dtype) -> None:
     needs_packing(dtype)
     plain = matrix(dtype)

@@ -112,6 +112,7 @@ NO_LIMITS = [
     ("<=60", Unit.FRACTION, "limit '60' is out of range, which is 0% to 100% — write it like 95% or 0.95"),
     (">=-1x", Unit.RATIO, "limit '-1x' is out of range, which is 0 upwards — write it like 1.3x"),
     (">=", Unit.RATIO, "'' is no quantity — write it like 1.3x"),
+    ("<=6", Unit.BYTES, "a number without a unit does not fit here: '6' — write it like 6 GiB"),
 ]
 
 
