@@ -550,6 +550,42 @@ def test_what_outlived_its_watchdog_and_pytest_is_found_and_ended_by_the_next_ru
     assert leftovers.sweep() == ""
 
 
+@linux
+@pytest.mark.parametrize(
+    ("machine", "watched", "swept"),
+    [("{here}", False, True), ("{here}", True, False), ("another start/pid:[1]", False, False), ("", False, False)],
+)
+def test_only_marks_of_this_machine_without_a_watchdog_are_swept(
+    monkeypatch: pytest.MonkeyPatch, machine: str, watched: bool, swept: bool
+) -> None:
+    # srun and mpirun carry the environment to machines, and podman into namespaces, that see no watchdog of ours.
+    monkeypatch.setattr(leftovers, "MARK", f"TRIAL_{os.getpid()}")
+    mark = f"{machine.format(here=leftovers.here())}/{os.getpid()}"
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    watchdog = ended(subprocess.Popen([*sleep, *([leftovers.watchdog(mark)] if watched else [])]))
+    with watchdog, ended(subprocess.Popen(sleep, env={**os.environ, leftovers.MARK: mark})) as marked:
+        assert leftovers.orphans() == ([marked.pid] if swept else [])
+
+
+@linux
+def test_nothing_is_swept_where_a_machine_tells_nothing_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "here", lambda: "")
+    monkeypatch.setattr(leftovers, "MARK", f"TRIAL_{os.getpid()}")
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with ended(subprocess.Popen(sleep, env={**os.environ, leftovers.MARK: leftovers.a_mark()})):
+        assert leftovers.orphans() == []
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, killed in the end."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_a_watchdog_that_is_asked_to_end_ends_the_server_first(tmp_path: Path) -> None:
     with running(a_launch(tmp_path)) as server:
         os.kill(server.keeper_pid, signal.SIGTERM)

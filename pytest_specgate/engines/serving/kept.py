@@ -62,11 +62,13 @@ class Kept:
         self.status: int | None = None
         self.pid = 0
         self._keeper = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(pytest_specgate.__file__).parent.parent)],
+            [
+                *(sys.executable, "-I", "-S", "-c", _BOOT),
+                *(str(Path(pytest_specgate.__file__).parent.parent), leftovers.watchdog(self._mark)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, leftovers.KEEPER: self._mark},
             start_new_session=True,  # Ctrl-C in the terminal is for pytest, which then says how to end
         )
         env = {**order.env, leftovers.MARK: self._mark}

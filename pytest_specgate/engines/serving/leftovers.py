@@ -1,8 +1,10 @@
 """Processes of a server whose watchdog was killed: they are known by a mark that they inherited in their environment.
 
-Each server has a mark of its own. Its watchdog bears it under one name, and everything that the server starts under
-another, also what left its parent, its process group and its session. So a process with a mark that no watchdog bears
-any more is one that we started and nobody ends; no other process is ever touched. Linux tells environments; elsewhere,
+Each server has a mark of its own. Everything that it starts bears it in its environment, also what left its parent, its
+process group and its session, and its watchdog in its command line, which whoever sees a process may read. So a process
+with a mark of this machine that no watchdog bears any more is one that we started and nobody ends; no other process is
+ever touched. A mark names the machine and the processes' namespace, for launchers carry environments to other machines
+(``srun``, ``mpirun``) and into containers, from where the watchdog is not seen. Linux tells environments; elsewhere,
 and of programs that overwrite theirs, nothing is known.
 """
 
@@ -13,10 +15,10 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-#: Variables of what a server consists of, and of its watchdog.
+#: The variable of what a server consists of, and the word in its watchdog's command line.
 MARK, KEEPER = "SPECGATE_SERVER", "SPECGATE_SERVER_WATCHDOG"
 #: Seconds that SIGKILL may take.
 PATIENCE = 5.0
@@ -25,19 +27,40 @@ _BRIEF = 0.02
 
 def a_mark() -> str:
     """A mark that nobody else has."""
-    return secrets.token_hex(16)
+    return f"{here()}/{secrets.token_hex(16)}"
+
+
+def here() -> str:
+    """The machine since it was started, and the namespace in which we see its processes; empty where it tells less."""
+    try:
+        boot, space = Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+    return f"{boot.strip()}/{space}"
+
+
+def watchdog(mark: str) -> str:
+    """The word by which this server's watchdog is known."""
+    return f"{KEEPER}={mark}"
 
 
 def bearers(mark: str) -> list[int]:
     """Processes with this server's mark."""
-    return [pid for pid, names in _environments().items() if names.get(MARK) == mark]
+    return [pid for pid, own in _marked().items() if own == mark]
 
 
 def orphans() -> list[int]:
     """Processes with a mark that no watchdog bears, other than that of a server which we are a part of ourselves."""
-    seen = _environments()
-    watched = {names[KEEPER] for names in seen.values() if KEEPER in names} | {os.environ.get(MARK)}
-    return [pid for pid, names in seen.items() if MARK in names and names[MARK] not in watched]
+    place = here()
+    if not place:
+        return []
+    ours = os.environ.get(MARK)
+    marked = {pid: mark for pid, mark in _marked().items() if mark != ours and mark.startswith(f"{place}/")}
+    if not marked:
+        return []
+    # After the others: a watchdog is there before its server, and as long.
+    watched = {word for _, words in _words("cmdline") for word in words}
+    return [pid for pid, mark in marked.items() if watchdog(mark).encode() not in watched]
 
 
 def end(mark: str) -> None:
@@ -74,16 +97,17 @@ def _end(alive: Callable[[], list[int]]) -> list[int]:
     return left
 
 
-def _environments() -> Mapping[int, Mapping[str, str]]:
-    """The marks in each process's environment, of those that have any and let us look."""
-    found: dict[int, dict[str, str]] = {}
-    wanted = (MARK.encode() + b"=", KEEPER.encode() + b"=")
+def _marked() -> Mapping[int, str]:
+    """The mark in each process's environment, of those that have one and let us look."""
+    name = f"{MARK}=".encode()
+    found = ((pid, next((word for word in words if word.startswith(name)), b"")) for pid, words in _words("environ"))
+    return {pid: word[len(name) :].decode("ascii", "replace") for pid, word in found if word}
+
+
+def _words(file: str) -> Iterator[tuple[int, list[bytes]]]:
+    """The words of each process's file of this name, of those that let us look."""
     with contextlib.suppress(OSError):
         for entry in os.listdir("/proc"):  # noqa: PTH208 - a Path for every process is slow
             if entry.isdigit():
                 with contextlib.suppress(OSError):
-                    words = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
-                    marks = [word.decode("ascii", "replace") for word in words if word.startswith(wanted)]
-                    if marks:
-                        found[int(entry)] = {name: mark for name, _, mark in (one.partition("=") for one in marks)}
-    return found
+                    yield int(entry), Path(f"/proc/{entry}/{file}").read_bytes().split(b"\0")
