@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_specgate.engines.serving.accounting import ESTIMATED_CHUNKS
+from pytest_specgate.engines.serving.client import Exchange
+from pytest_specgate.engines.serving.counters import Seen
+from pytest_specgate.engines.serving.dialects import DIALECTS
+from pytest_specgate.engines.serving.traces import hear, traces
 from pytest_specgate.errors import EngineError, Unsupported
 from pytest_specgate.gates.honoured import Measure, broken
 from pytest_specgate.identities import trace_problems
@@ -37,6 +42,67 @@ def test_several_answers_are_traces_in_the_requests_place(arms: Pair, script: Sc
         assert not [*trace_problems(trace), *accounting_problems(trace)]
     notes = [note for trace in traces[:3] if trace.told is not None for note in trace.told.notes]
     assert (ESTIMATED_CHUNKS in notes) == (script is SILENT)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("words", "tokens", "ends"),
+    [
+        (("a", "long word"), 8, ("length", "length")),
+        (("a", "long word"), 7, ("stop", "length")),
+        (("a", "long word"), 5, ("length", "stop")),
+        (("", "long word", "b"), 9, ("stop", "length", "stop")),
+        (("long word", "b", "b"), 12, ("stop", "stop", "length")),
+    ],
+)
+def test_a_usage_of_all_answers_leaves_each_within_its_budget(
+    words: tuple[str, ...], tokens: int, ends: tuple[str, ...], inside: bool
+) -> None:
+    # Two chunks of two tokens each, where a budget of four ends them: texts of other lengths are no other counts.
+    said = [
+        {"index": index, "delta": {"content": word}, "finish_reason": end if last else None}
+        for last in (False, True)
+        for index, (word, end) in enumerate(zip(words, ends))
+    ]
+    events: list[dict[str, object]] = [{"choices": [choice]} for choice in said] + [
+        {"choices": [], "usage": {"completion_tokens": tokens}}
+    ]
+    if inside:  # some gateways tell it with the end of the last answer
+        events[-2]["usage"] = events.pop()["usage"]
+    reads = tuple((at * 10**6, f"data: {json.dumps(event)}\n\n".encode()) for at, event in enumerate(events, start=1))
+    request = replace(ask("p", n=len(words), sampling=DRAWN), max_tokens=4)
+
+    heard = hear(request, Exchange(0, reads), None)
+
+    made = traces(heard, Arm.CANDIDATE, DIALECTS["plain"], Seen())
+    assert sum(trace.output_tokens for trace in made) == tokens
+    assert [problem for trace in made for problem in accounting_problems(trace)] == []
+
+
+def test_a_usage_that_cannot_be_of_answers_that_all_met_their_budget_is_a_problem() -> None:
+    choices = [{"index": index, "delta": {"content": "a"}, "finish_reason": "length"} for index in (0, 1)]
+    event = {"choices": choices, "usage": {"completion_tokens": 6}}
+    reads = ((1, f"data: {json.dumps(event)}\n\n".encode()),)
+    heard = hear(replace(ask("p", n=2, sampling=DRAWN), max_tokens=4), Exchange(0, reads), None)
+
+    made = traces(heard, Arm.CANDIDATE, DIALECTS["plain"], Seen())
+    assert any(accounting_problems(trace) for trace in made)
+
+
+@pytest.mark.parametrize("words", [("a", "b c"), ("a b c", "d")])
+def test_a_usage_in_the_only_chunk_of_the_last_answer_is_of_all(words: tuple[str, str]) -> None:
+    events: list[dict[str, object]] = [
+        {"choices": [{"index": index, "delta": {"content": word}, "finish_reason": "stop"}]}
+        for index, word in enumerate(words)
+    ]
+    events[-1]["usage"] = {"completion_tokens": 6}
+    reads = tuple((at * 10**6, f"data: {json.dumps(event)}\n\n".encode()) for at, event in enumerate(events, start=1))
+
+    heard = hear(replace(ask("p", n=2, sampling=DRAWN), max_tokens=4), Exchange(0, reads), None)
+
+    made = traces(heard, Arm.CANDIDATE, DIALECTS["plain"], Seen())
+    assert sum(trace.output_tokens for trace in made) == 6
+    assert [problem for trace in made for problem in accounting_problems(trace)] == []
 
 
 def test_fewer_answers_than_asked_for_are_a_failure(arms: Pair) -> None:

@@ -33,7 +33,7 @@ def a_mark() -> str:
 def here() -> str:
     """The machine since it was started, and the namespace in which we see its processes; empty where it tells less."""
     try:
-        boot, space = Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")
+        boot, space = Path("/proc/sys/kernel/random/boot_id").read_text(), Path("/proc/self/ns/pid").readlink()
     except OSError:
         return ""
     return f"{boot.strip()}/{space}"

@@ -40,7 +40,9 @@ def hear(request: Request, exchange: Exchange, tokens_of: Callable[[str], int] |
         _refuse_beyond(request.n * request.max_tokens, answer)
     if (after := request.cancel_after) is not None:
         answers = [_until(answer, after) for answer in answers]
-    return [_counted(request, answer, exchange, tokens_of) for answer in _each_with_its_usage(answers)]
+    return [
+        _counted(request, answer, exchange, tokens_of) for answer in _each_with_its_usage(answers, request.max_tokens)
+    ]
 
 
 def _refuse_beyond(budget: int, answer: Answer) -> None:
@@ -61,18 +63,41 @@ def _until(answer: Answer, chunks: int) -> Answer:
     return replace(answer, deltas=answer.deltas[:kept], finish="", completion_tokens=None, said={}, whole=False)
 
 
-def _each_with_its_usage(answers: Sequence[Answer]) -> list[Answer]:
-    """Of several answers each with what is told of it alone; a usage of all together is shared out by their texts."""
+def _each_with_its_usage(answers: Sequence[Answer], budget: int) -> list[Answer]:
+    """Of several answers each with what is told of it alone; a usage of all together is shared out among them."""
     if len(answers) == 1:
         return list(answers)
-    together, letters = answers[0].completion_tokens, sum(len(answer.text) for answer in answers)
-    found, done, seen = list[Answer](), 0, 0
-    for answer in answers:
-        own = [delta.total for delta in answer.deltas if delta.total is not None]
-        seen += len(answer.text)
-        share = None if together is None or not letters else round(together * seen / letters) - done
-        done += share or 0
-        found.append(replace(answer, completion_tokens=own[-1] if own else share, said={}))
+    together = answers[0].completion_tokens
+    own = [[delta.total for delta in answer.deltas if delta.total is not None] for answer in answers]
+    if all(own) or together is None:
+        each = [totals[-1] if totals else None for totals in own]
+        return [replace(answer, completion_tokens=tokens, said={}) for answer, tokens in zip(answers, each)]
+    found = list[Answer]()
+    for answer, share in zip(answers, _shares(answers, together, budget)):
+        # What came with the end of one of them alone is the usage of all.
+        deltas = tuple(delta._replace(total=None) for delta in answer.deltas)
+        found.append(replace(answer, deltas=deltas, completion_tokens=share, said={}))
+    return found
+
+
+def _shares(answers: Sequence[Answer], together: int, budget: int) -> list[int]:
+    """Tokens of each: its chunks if they add up, else the budget where that ended it, and the rest by the texts."""
+    chunks = [sum(delta.real for delta in answer.deltas) for answer in answers]
+    if sum(chunks) == together:
+        return chunks
+    full = [answer.finish == "length" for answer in answers]
+    if budget * sum(full) > together:  # they cannot all have ended there
+        full = [False] * len(answers)
+    found, left = list[int](), together - budget * sum(full)
+    letters = [0 if whole else len(answer.text) or 1 for whole, answer in zip(full, answers)]
+    for place, (whole, own) in enumerate(zip(full, letters)):
+        if not whole:
+            others = letters[place + 1 :]
+            share = round(left * own / (own + sum(others)))
+            # No more than its budget, and no less than leaves the others theirs.
+            share = max(min(share, budget), left - budget * sum(map(bool, others)))
+            left -= share
+        found.append(budget if whole else share)
     return found
 
 
