@@ -64,7 +64,7 @@ class Decoder:
             scheduler = Scheduler(jobs, slots)
             self.meter.begin(min(slots, len(jobs)))
             while scheduler.busy:
-                if scheduler.room:
+                while scheduler.room:  # once more where an answer ended with its prompt
                     self._admit(scheduler)
                 if scheduler.rows:
                     self._round(scheduler.rows)

@@ -29,8 +29,8 @@ COUNT = 24
 PROMPTS = tuple(" ".join(tiny.WORDS[(i * 3 + j * j) % 20] for j in range(2 + i % 7)) for i in range(COUNT))
 #: Words that end an answer, so that answers of a case differ in length.
 STOPS = ("draft", "keeps", "w9", "w20", "round")
-#: Lengths from 3 to 25 tokens.
-BUDGETS = tuple(3 + (7 * number) % 23 for number in range(COUNT))
+#: Lengths from 1 to 22 tokens: the first one's answer ends with its prompt's own forward.
+BUDGETS = tuple(1 + (7 * number) % 23 for number in range(COUNT))
 
 
 @pytest.fixture(scope="module")
