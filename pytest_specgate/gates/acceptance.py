@@ -6,7 +6,7 @@ changed, carry sampling error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
@@ -19,6 +19,11 @@ from pytest_specgate.stats.limits import CannotTell, Limits
 from pytest_specgate.suite.cases import Gate
 
 Both = list[tuple[PromptSamples, PromptSamples]]
+#: What counters of several requests at once are, whatever their number: one observation.
+_TOGETHER = CannotTell(
+    "counters of all requests that ran together are one observation",
+    "acceptance told of each request, or concurrency 1",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,14 @@ def _clustered(gate: Gate, ratio: Ratio, samples: Samples, context: JudgeContext
     totals = list(ratio.totals(samples.prompts).values())
     hits, trials = [h for h, _ in totals], [t for _, t in totals]
     evidence = gather(lambda alpha: rates.pooled_rate(hits, trials, alpha, alpha), context, ratio.shaped)
+    if isinstance(evidence, CannotTell) and _of_one_run(samples.prompts, trials):
+        return _TOGETHER
     return evidence if isinstance(evidence, CannotTell) else within_range(evidence, gate.spec.info.unit)
+
+
+def _of_one_run(prompts: Sequence[PromptSamples], trials: Sequence[float]) -> bool:
+    """Whether all trials of several prompts stand with one of them, whose text alone they are not of."""
+    return len(prompts) > 1 and sum(map(bool, trials)) == 1 and not any(prompt.digest for prompt in prompts)
 
 
 def _drift(
@@ -185,4 +197,6 @@ def _paired_checks(gate: Gate, both: Both, context: JudgeContext) -> tuple[Check
         context,
         plain,
     )
+    if isinstance(change, CannotTell) and _of_one_run([new for new, _ in both], [trials for _, trials in now.values()]):
+        change = _TOGETHER
     return drift_checks(gate, change, before, _amount(now for now, _ in both))

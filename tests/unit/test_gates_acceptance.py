@@ -163,6 +163,20 @@ def test_one_sampled_conversation_decides_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("asked", [{"limit": ">=69%"}, {"max_drop": "0.05"}])
+def test_counters_of_all_requests_together_are_one_observation_of_however_many_prompts(asked: dict[str, str]) -> None:
+    counts = [[Counts(16, 16, 64, 40, 28)], *([[Counts(0, 0, 0, 0, 0)]] * 3)]
+    now = samples(counts=counts, greedy=False, digests=[""] * 4)
+
+    said = verdict(gate("conditional_acceptance", **asked), now, now)
+
+    assert said.outcome is Outcome.INCONCLUSIVE
+    assert said.reason == (
+        "conditional acceptance: counters of all requests that ran together are one observation; "
+        "needed: acceptance told of each request, or concurrency 1"
+    )
+
+
 @pytest.mark.parametrize(
     ("metric", "counts", "instead"),
     [
