@@ -140,13 +140,13 @@ class OpenAIEngine(ServedTexts):
         return self._traces(requests, arm, slots)
 
     def _traces(self, requests: Sequence[Request], arm: Arm, at_once: int | None) -> list[Trace]:
-        from pytest_specgate.engines.serving.traces import drafted, noted, traces
+        from pytest_specgate.engines.serving.traces import noted, speculated, traces
 
         server = self._server(arm)
         with self._telling(server.arm, server.url):
             heard, seen = self._ask(requests, server, at_once)
-            if arm is Arm.REFERENCE and (count := drafted(heard, server.dialect, seen)):
-                what = f"speculates too ({count} tokens drafted), though it is the reference arm's"
+            if arm is Arm.REFERENCE and (count := speculated(heard, server.dialect, seen)):
+                what = f"speculates too ({count}), though it is the reference arm's"
                 raise Failure(what, "start it without speculation, or swap the two servers")
             if self._outside is not None:
                 self._outside.note(heard, arm)

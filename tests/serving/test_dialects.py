@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from pytest_specgate.engines.serving.accounting import Counted, count
+from pytest_specgate.engines.serving.counters import Seen
 from pytest_specgate.engines.serving.dialects import DIALECTS, Acceptance, Probe, recognise
 from pytest_specgate.engines.serving.prometheus import parse
 from pytest_specgate.engines.serving.sse import Event, events
 from pytest_specgate.engines.serving.stream import Answer, read
 from pytest_specgate.engines.serving.tally import Tally, counts, since
+from pytest_specgate.engines.serving.traces import speculated
 from pytest_specgate.records import Chunk, Counts, Round
 from tests.serving.answers import DONE, MS, answered, chunk, usage
 
@@ -322,6 +324,19 @@ def test_tgis_histogram_of_skipped_tokens() -> None:
     found = counts(tally("tgi", page), requests=2, tokens=42)
 
     assert found == Counts(rounds=16, drafts=None, drafted=None, tested=None, accepted=24)
+
+
+@pytest.mark.parametrize(
+    ("counted", "said"),
+    [
+        (Counts(4, None, None, None, 9), "9 draft tokens accepted"),  # TGI, SGLang's verify calls
+        (Counts(4, None, None, None, 0), ""),
+        (Counts(4, 4, 16, None, 9), "16 tokens drafted"),
+        (None, ""),
+    ],
+)
+def test_a_reference_arm_that_speculates_shows_by_whatever_is_counted(counted: Counts | None, said: str) -> None:
+    assert speculated([], DIALECTS["tgi"], Seen(counted)) == said
 
 
 def test_tensorrt_llms_counters() -> None:

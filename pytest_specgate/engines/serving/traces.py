@@ -14,6 +14,7 @@ from pytest_specgate.engines.serving.failures import Failure, broken_off, cut_sh
 from pytest_specgate.engines.serving.sse import events
 from pytest_specgate.engines.serving.stream import Answer, BadStream, quoted, read
 from pytest_specgate.records import Arm, Counts, Request, Told, Trace
+from pytest_specgate.units import many
 
 WAITED = "the server was busy (429 or 503) and asked to wait before it answered: fewer ran side by side than asked for"
 _EOS_REASONS = frozenset({"stop", "eos", "eos_token", "end_turn"})
@@ -152,13 +153,18 @@ def noted(trace: Trace, note: str) -> Trace:
     return replace(trace, told=replace(told, notes=(*told.notes, note)))
 
 
-def drafted(heard: Sequence[Heard], dialect: Dialect, seen: Seen) -> int:
-    """Draft tokens that a server told of, in answers or counters: an arm without speculation has none."""
+def speculated(heard: Sequence[Heard], dialect: Dialect, seen: Seen) -> str:
+    """How many draft tokens a server told of, in answers or counters; empty for none, as of an arm without speculation.
+
+    Some software tells only how many of them were accepted.
+    """
     own = [acceptance for one in heard if (acceptance := dialect.acceptance(one.answer, one.counted))]
-    in_answers = sum(
-        sum(r.drafted for r in one.rounds or ()) + ((one.counts and one.counts.drafted) or 0) for one in own
-    )
-    return in_answers or (seen.counts.drafted or 0 if seen.counts else 0)
+    totals = [one.counts for one in own if one.counts] + ([seen.counts] if seen.counts else [])
+    rounds = [one for acceptance in own for one in acceptance.rounds or ()]
+    if count := sum(one.drafted for one in rounds) or sum(one.drafted or 0 for one in totals):
+        return f"{many(count, 'token')} drafted"
+    accepted = sum(one.accepted for one in totals)
+    return f"{many(accepted, 'draft token')} accepted" if accepted else ""
 
 
 def _counters_tell_more(own: Sequence[Acceptance | None], counted: Counts | None) -> bool:
