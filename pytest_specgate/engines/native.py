@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pytest_specgate.engines.hf.scoring import Blocks
 
 _log = logging.getLogger("pytest_specgate")
+#: So many requests of a run are named where it fails as a whole.
+_NAMED = 8
 
 
 class NativeEngine(HoldsModels):
@@ -287,4 +289,5 @@ class NativeEngine(HoldsModels):
 
 
 def _names(requests: Sequence[Request]) -> str:
-    return ", ".join(request.prompt for request in requests)
+    shown = ", ".join(request.prompt for request in requests[:_NAMED])
+    return f"{shown} and {len(requests) - _NAMED} more" if len(requests) > _NAMED else shown

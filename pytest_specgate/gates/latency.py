@@ -71,7 +71,7 @@ def _evidence(
 
     def question(alpha: float) -> Limits | CannotTell:
         if name == "mean":
-            return quantiles.mean_on_these(observed.groups, alpha, alpha)
+            return quantiles.mean_on_these(observed.groups, alpha, alpha, observed.weights)
         share, independent = quantiles.QUANTILES[name], len(observed.values)
         if name == "median" and observed.together and independent < quantiles.requests_needed(share, alpha):
             return _median_of_few_runs(values, samples, alpha)

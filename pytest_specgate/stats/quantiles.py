@@ -57,10 +57,13 @@ def requests_needed(share: float, alpha: float) -> int:
     return math.ceil(math.log(alpha) / math.log(share))
 
 
-def mean_on_these(groups: Groups, alpha_low: float, alpha_high: float) -> Limits | CannotTell:
+def mean_on_these(
+    groups: Groups, alpha_low: float, alpha_high: float, weights: Sequence[float] | None = None
+) -> Limits | CannotTell:
     """Arithmetic mean over prompts of the prompt means of positive times, on these prompts.
 
-    Scatter is pooled in logs, for long calls scatter by more seconds than short ones.
+    Scatter is pooled in logs, for long calls scatter by more seconds than short ones. ``weights`` count groups that
+    stand for several prompts.
     """
     data = Grouped.of(groups)
     if trouble := unusable(data.values):
@@ -70,6 +73,7 @@ def mean_on_these(groups: Groups, alpha_low: float, alpha_high: float) -> Limits
     scatter, freedom = Grouped(np.log(data.values), data.sizes).scatter()
     if freedom < 1:
         return CannotTell("one round has no scatter to judge by", "2 rounds")
-    means = data.means
-    error = max(scatter, CLOCK_FLOOR) * math.sqrt(float((means**2 / data.sizes).sum())) / means.size
-    return t_limits(float(means.mean()), error, freedom, (alpha_low, alpha_high))
+    given = np.ones(data.sizes.size) if weights is None else np.asarray(weights, dtype=float)
+    parts = data.means * given / given.sum()
+    error = max(scatter, CLOCK_FLOOR) * math.sqrt(float((parts**2 / data.sizes).sum()))
+    return t_limits(float(parts.sum()), error, freedom, (alpha_low, alpha_high))

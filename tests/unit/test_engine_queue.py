@@ -12,6 +12,7 @@ import pytest
 from pytest_specgate import samples
 from pytest_specgate.engines.base import Engine, EngineContext, Queues
 from pytest_specgate.engines.registry import create
+from pytest_specgate.errors import EngineError
 from pytest_specgate.identities import trace_problems
 from pytest_specgate.measure.run import Plan, measure_case
 from pytest_specgate.records import Arm, Capability, Message, Request, Sampling, Trace
@@ -104,6 +105,19 @@ def test_a_request_is_submitted_when_its_slot_falls_free(engine: Engine) -> None
         assert found is not None
         parts = (found.prefill_ns, found.draft_ns, found.verify_ns, found.sample_ns, found.host_ns)
         assert sum(parts) == trace.chunks[-1].t_ns - trace.submit_ns
+
+
+def test_a_run_that_fails_names_a_few_of_its_requests_and_the_next_one_runs(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(engine, Queues)
+    requests = [ask(number, Sampling()) for number in range(COUNT)]
+    with monkeypatch.context() as patch:
+        patch.setattr("pytest_specgate.decoding.loop.Decoder._round", lambda *_: {}["burnt"])
+        with pytest.raises(EngineError) as raised:
+            engine.serve(requests, Arm.CANDIDATE, 4)
+    assert str(raised.value).startswith("e: p0, p1, p2, p3, p4, p5, p6, p7 and 16 more: candidate arm failed ")
+    assert len(engine.serve(requests, Arm.CANDIDATE, 4)) == COUNT
 
 
 def a_case(folder: Path, concurrency: int) -> Case:

@@ -106,3 +106,15 @@ def test_a_fine_demand_on_few_runs_is_said_to_be() -> None:
     assert warning.startswith("4 runs that scatter by ")
     assert warning.endswith(" up: an allowed drop of 3% will often stay undecided")
     assert single.warnings == ()
+
+
+def test_a_mean_is_one_of_requests_whichever_run_they_were_in() -> None:
+    # A first turn of all prompts, and a second one of a single conversation whose answers take longer.
+    first = [[1.0 + 0.01 * (turn % 2) for turn in range(RUNS)] for _ in range(PROMPTS - 1)]
+    times = [*first, [30.0 + 0.3 * (turn % 2) for turn in range(RUNS)]]
+    found = samples({"ttft": times, "block": [[0.0] * RUNS] * (PROMPTS - 1) + [[1.0] * RUNS]})
+
+    said = verdict(gate("ttft", limit="<=3 s", statistic="mean"), found, **USUAL)
+
+    assert said.outcome is Outcome.PASS
+    assert said.reason.startswith("ttft mean 2.2")
