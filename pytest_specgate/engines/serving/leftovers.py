@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 #: The variable of what a server consists of, and the word in its watchdog's command line.
-MARK, KEEPER = "SPECGATE_SERVER", "SPECGATE_SERVER_WATCHDOG"
+MARK, KEEPER = "SPECGATE_SERVER_MARK", "SPECGATE_SERVER_WATCHDOG"
 #: Seconds that SIGKILL may take.
 PATIENCE = 5.0
 _BRIEF = 0.02
