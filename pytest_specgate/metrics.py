@@ -318,7 +318,7 @@ _TABLE = (
         Unit.FRACTION,
         Better.HIGHER,
         Family.OUTPUT,
-        "share of requests whose ids, usage and budget agree, with nothing after EOS and a reason for every stop",
+        "share of requests whose ids, usage and budget agree, with nothing after an end and a reason for every stop",
     ),
     Metric(
         "request_honouring",

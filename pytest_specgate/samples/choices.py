@@ -11,7 +11,7 @@ from pytest_specgate.errors import InvalidTrace
 from pytest_specgate.logits import Choices, Divergence, Scores, TextRegrets
 from pytest_specgate.records import Arm, Measurement, Trace
 from pytest_specgate.samples.blocks import trace_of
-from pytest_specgate.samples.output import asked_stops, unfounded_stop
+from pytest_specgate.samples.output import asked_stops, stop_problems
 
 #: A token that comes again after so many tokens that came before it, in the same text, is a repetition.
 LOOP = 8
@@ -92,7 +92,7 @@ def _bad_end(trace: Trace, stops: Sequence[str] | None) -> str:
     # An engine that knows no end-of-text ids cannot be held to them.
     if trace.finish == "eos" and trace.eos_ids and trace.token_ids[-1] not in trace.eos_ids:
         return f"ends after {count} tokens without the end-of-text token that it claims"
-    return next(unfounded_stop(trace, stops), "")
+    return next(stop_problems(trace, stops), "")
 
 
 def _divergences(measurement: Measurement, scored: _Scored) -> Iterator[Divergence]:

@@ -57,7 +57,7 @@ def accounting_problems(trace: Trace, stops: Sequence[str] | None = None) -> tup
     ``stops`` are the stop strings that were asked for; None where nobody knows, and no stop can be wrong then.
     Chunks that do not add up to the ids make a trace invalid before this is asked.
     """
-    return (*_budget_problems(trace), *_stop_problems(trace), *unfounded_stop(trace, stops))
+    return (*_budget_problems(trace), *_end_problems(trace), *stop_problems(trace, stops))
 
 
 def accounting_notes(pairs: Sequence[Pair], stops: Sequence[str]) -> tuple[str, ...]:
@@ -75,13 +75,19 @@ def asked_stops(measurement: Measurement) -> tuple[str, ...] | None:
     return None if said is None else tuple(ast.literal_eval(said))
 
 
-def unfounded_stop(trace: Trace, stops: Sequence[str] | None) -> Iterator[str]:
-    """A stop that nothing explains. A server cuts its stop string off, may have stops of its own, and is believed."""
-    if stops is None or trace.finish != "stop" or trace.told is not None or not trace.token_ids:
+def stop_problems(trace: Trace, stops: Sequence[str] | None) -> Iterator[str]:
+    """A stop that nothing explains, or a stop string that the text goes on after.
+
+    A server cuts its stop string off, may have stops of its own, and is believed.
+    """
+    if stops is None or trace.told is not None or not trace.token_ids:
         return
-    if trace.token_ids[-1] in trace.eos_ids or any(string in trace.text for string in stops):
+    count, standing = len(trace.token_ids), next((string for string in stops if string in trace.text), "")
+    # An engine may put another name to an end that a stop string and something else bring about together.
+    if standing and trace.finish in {"eos", "length"} and trace.text.partition(standing)[2]:
+        yield f"goes on after the stop string {standing!r}"
+    if standing or trace.finish != "stop" or trace.token_ids[-1] in trace.eos_ids:
         return
-    count = len(trace.token_ids)
     yield (
         f"stops after {count} tokens, and none of the stop strings stands there"
         if stops
@@ -99,7 +105,7 @@ def _budget_problems(trace: Trace) -> Iterator[str]:
         yield f"finished for length after {count} of {trace.max_tokens} tokens"
 
 
-def _stop_problems(trace: Trace) -> Iterator[str]:
+def _end_problems(trace: Trace) -> Iterator[str]:
     ends = frozenset(trace.eos_ids)
     if not trace.token_ids:
         return

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_specgate.engines.base import Engine, EngineContext
+from pytest_specgate.engines.hf.loading import Loaded
+from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.identities import trace_problems
@@ -530,6 +533,20 @@ def test_after_close_the_engine_says_so(models: Path) -> None:
     with pytest.raises(EngineError) as raised:
         engine.place()
     assert str(raised.value) == "e: the engine is not started — call start() before, and not after close()"
+
+
+@pytest.mark.parametrize(("last", "stopped"), [(1, False), (2, True), (4, True)])
+def test_a_stop_string_counts_in_the_round_that_brings_it(models: Path, last: int, stopped: bool) -> None:
+    """Else the loop went on after it, and its end is another one."""
+    from transformers import AutoTokenizer
+
+    from pytest_specgate.engines.hf import generation
+
+    target = Loaded(SimpleNamespace(), AutoTokenizer.from_pretrained(models / "target"), "")
+    ids = tuple(target.tokenizer.convert_tokens_to_ids(list(tiny.WORDS[:4])))
+    asked = ask(0, stop=("never said", tiny.WORDS[2]))
+    assert generation._stopped(Speaker("e", target), asked, ids, last) is stopped
+    assert not generation._stopped(Speaker("e", target), ask(0), ids, last)
 
 
 @pytest.mark.real_model

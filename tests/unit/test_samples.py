@@ -220,6 +220,12 @@ STOPPED = {"finish": "stop", "max_tokens": 9, "eos_ids": (9,)}
         ({}, None, ""),
         ({"told": Told()}, ("four",), ""),
         ({"finish": "cancelled"}, ("four",), ""),
+        # A text ends where its stop string stands, whatever else could end it there too.
+        ({"finish": "length", "max_tokens": 3}, ("four", "two"), "goes on after the stop string 'two'"),
+        ({"finish": "eos", "eos_ids": (3,)}, ("two",), "goes on after the stop string 'two'"),
+        ({"finish": "length", "max_tokens": 3}, ("three",), ""),
+        ({"finish": "length", "max_tokens": 3, "told": Told()}, ("two",), ""),
+        ({"finish": "length", "max_tokens": 3}, None, ""),
     ],
 )
 def test_a_stop_has_a_reason(changes: dict[str, Any], stops: tuple[str, ...] | None, problem: str) -> None:

@@ -61,6 +61,7 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     rounds: tuple[Round, ...] | None = None
     if extra:
         rounds = log.rounds()[:-1] if left else log.rounds()
+    ended = _stopped(speaker, request, ids, rounds[-1].emitted if rounds else 1)
     trace = Trace(
         prompt=request.prompt,
         arm=Arm.CANDIDATE if extra else Arm.REFERENCE,
@@ -69,7 +70,7 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
         prompt_tokens=prompt_tokens,
         submit_ns=submit,
         chunks=tuple(clock.chunks),
-        finish="cancelled" if left else _finish(ids, request.max_tokens, eos),
+        finish="cancelled" if left else "stop" if ended else _finish(ids, request.max_tokens, eos),
         rounds=rounds,
         usage_tokens=sum(r.emitted for r in rounds) if rounds else None,
         max_tokens=request.max_tokens,
@@ -132,6 +133,15 @@ def _stopping(request: Request, speaker: Speaker, eos: tuple[int, ...]) -> dict[
     if strings := shaping.stop_strings(request, speaker):
         arguments |= {"stop_strings": list(strings), "tokenizer": target.tokenizer}
     return arguments
+
+
+def _stopped(speaker: Speaker, request: Request, ids: tuple[int, ...], last: int) -> bool:
+    """Whether a stop string came with the last round, whatever came with it: the round's rest stays in the text."""
+    strings, tokenizer = shaping.stop_strings(request, speaker), speaker.target.tokenizer
+    if not strings:
+        return False
+    text, before = (tokenizer.decode(each, skip_special_tokens=True) for each in (ids, ids[: len(ids) - last]))
+    return any(string in text for string in strings) and not any(string in before for string in strings)
 
 
 def _finish(ids: tuple[int, ...], max_tokens: int, eos: tuple[int, ...]) -> str:
