@@ -100,6 +100,22 @@ def test_usage_that_shrinks_is_not_believed_chunk_by_chunk() -> None:
     assert (found.tokens, found.notes) == (6, (ESTIMATED_CHUNKS,))
 
 
+def test_a_usage_that_is_filled_in_until_the_end_is_no_growing_one() -> None:
+    said = (chunk(1, "aa", total=0), chunk(2, "aaaa", total=0), chunk(3, "aa", total=0), usage(4, 12))
+    found = counted(*said)
+
+    assert (found.chunks, found.notes) == (chunks((1, 3), (2, 6), (3, 3)), (ESTIMATED_CHUNKS,))
+    assert counted(*said[:-1], usage(4, 3)).chunks == chunks((1, 1), (2, 1), (3, 1))
+
+
+def test_a_usage_of_no_tokens_beside_a_text_tells_nothing() -> None:
+    said = (chunk(1, "a b", total=0), chunk(2, " c"), usage(3, 0))
+
+    assert count(answered(*said), lambda text: len(text.split())).tokens == 3
+    with pytest.raises(Uncounted):
+        counted(*said)
+
+
 @pytest.mark.parametrize("told", [-1, 12.0, 1e30, "12", True, [12]])
 def test_a_usage_that_is_no_number_of_tokens_is_no_answer(told: object) -> None:
     with pytest.raises(BadStream, match=re.escape(f"a usage of {told!r} tokens is no number of tokens")):
@@ -139,7 +155,7 @@ def test_a_tokenizer_that_disagrees_is_told() -> None:
     )
 
 
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=30), st.integers(0, 200))
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=30), st.integers(1, 200))
 def test_shares_add_up_to_the_total_and_are_never_negative(lengths: list[int], total: int) -> None:
     found = counted(*(chunk(10.0 * i, "x" * length) for i, length in enumerate(lengths)), usage(1000, total))
 

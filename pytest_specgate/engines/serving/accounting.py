@@ -54,14 +54,16 @@ def count(answer: Answer, tokens_of: Callable[[str], int] | None = None) -> Coun
 
 def _growth(answer: Answer, tokens_of: Callable[[str], int] | None) -> tuple[list[int], int, tuple[str, ...]]:
     """Tokens of each delta, of all together, and what is estimated."""
-    deltas, usage = answer.deltas, answer.completion_tokens
+    deltas = answer.deltas
     if answer.ids:
         growth = [len(delta.ids) for delta in deltas]
         return growth, sum(growth), ()
-    if _keeps_telling(deltas):
+    real = [int(delta.real) for delta in deltas]
+    # None at all beside a text is a gap filled in.
+    usage = None if any(real) and not answer.completion_tokens else answer.completion_tokens
+    if _keeps_telling(answer):
         growth = list(_differences(deltas))
         return growth, max(sum(growth), usage or 0), ()
-    real = [int(delta.real) for delta in deltas]
     if usage is not None and sum(real) == usage:
         return real, usage, ()
     if usage is not None and sum(real) == usage - 1 and answer.finish == "stop" and not deltas[-1].real:
@@ -74,11 +76,16 @@ def _growth(answer: Answer, tokens_of: Callable[[str], int] | None) -> tuple[lis
     return _shared_out(deltas, told), told, (ESTIMATED_TOTAL,)
 
 
-def _keeps_telling(deltas: Sequence[Delta]) -> bool:
-    """Whether usage comes with every real delta, and never shrinks."""
-    totals = [delta.total for delta in deltas if delta.real or delta.total is not None]
+def _keeps_telling(answer: Answer) -> bool:
+    """Whether usage comes with every real delta, never shrinks, and grows to most of what the end tells.
+
+    Some gateways fill in a usage of 0 until then.
+    """
+    totals = [delta.total for delta in answer.deltas if delta.real or delta.total is not None]
     known = [total for total in totals if total is not None]
-    return bool(known) and len(known) == len(totals) and known == sorted(known)
+    if not known or len(known) < len(totals) or known != sorted(known):
+        return False
+    return known[-1] > 0 and 2 * known[-1] >= (answer.completion_tokens or 0)
 
 
 def _differences(deltas: Sequence[Delta]) -> Iterator[int]:
@@ -135,7 +142,7 @@ def _unlikely(answer: Answer, total: int) -> Iterator[str]:
         return
     if total < (real := sum(delta.real for delta in answer.deltas)):
         yield f"the server counts {total} tokens in {real} chunks with a text, and none of these holds less than one"
-    if _keeps_telling(answer.deltas):
+    if _keeps_telling(answer):
         return
     room = len(answer.text.encode()) + SPECIAL
     if total > room:

@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-#: The variable of what a server consists of, and the word in its watchdog's command line.
+#: The variable of what a server consists of, and the word in its watchdog's command line. Whoever changes how either is
+#: read has to rename both, or versions of specgate that run side by side sweep each other's servers.
 MARK, KEEPER = "SPECGATE_SERVER_MARK", "SPECGATE_SERVER_WATCHDOG"
 #: Seconds that SIGKILL may take.
 PATIENCE = 5.0
