@@ -14,6 +14,8 @@ from pytest_specgate.stats.paired import between_runs
 from pytest_specgate.stats.signedrank import hodges_lehmann, stored_median_factor
 
 _FAR = 50.0
+#: From so many stored rounds on, a stall or two among them does not move their medians.
+_STEADY = 8
 
 Both = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
@@ -36,15 +38,17 @@ class Shift:
     def limits(self, alpha: float) -> Limits | CannotTell:
         """Hodges–Lehmann limits of the shift, widened for the noise of the stored medians.
 
-        Ranks of few values cannot reach a small error whatever the values are. Means of requests that ran together are
-        few, and near to normal: of them Student's t tells then, by the scatter of both runs, for few stored rounds may
-        have medians that are off. Their number and the error alone decide which.
+        Ranks of few values cannot reach a small error whatever the values are, and medians of few stored rounds may be
+        off. Means of requests that ran together are few, and near to normal: of them Student's t tells then, by the
+        scatter of both runs. Numbers of rounds and the error alone decide which.
         """
         if trouble := standing_clock({"": self.values}):
             return trouble
         limits = hodges_lehmann(self.values, alpha, alpha)
+        if self.means and (self.stored_rounds < _STEADY or isinstance(limits, CannotTell)):
+            return between_runs([self.values], [self.before], alpha, alpha)
         if isinstance(limits, CannotTell):
-            return between_runs([self.values], [self.before], alpha, alpha) if self.means else limits
+            return limits
         return limits.widened(stored_median_factor(self.rounds, self.stored_rounds))
 
 

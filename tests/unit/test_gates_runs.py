@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_specgate.gates.parts import shared_series
+from pytest_specgate.gates.shift import shift_from_stored
 from pytest_specgate.records import Outcome, Samples
-from tests.unit.judging import gate, samples, verdict
+from pytest_specgate.stats.limits import Limits
+from tests.unit.judging import gate, samples, stored, verdict
 
 PROMPTS, RUNS, SHARED = 24, 8, 0.02
 #: What a check of five in a build of eight rounds may err, as a suite's defaults have it.
@@ -79,6 +82,22 @@ def test_stored_runs_whose_medians_are_off_do_not_make_an_unchanged_build_fail()
     said = verdict(gate("speedup", max_drop="1%"), steady, before, **USUAL)
 
     assert said.outcome is Outcome.INCONCLUSIVE
+
+
+def test_stalls_in_few_stored_runs_pass_no_build_at_the_limit() -> None:
+    random, alpha, builds = np.random.default_rng(10), 0.0125, 400
+
+    def stalling(count: int, level: float) -> Samples:
+        stalls = (random.random(count) < 0.1) * random.exponential(0.2, count)
+        logs = random.normal(level, 0.02, (PROMPTS, count)) + random.normal(0, 0.01, count) - stalls
+        return samples({"speedup": logs.tolist(), "block": [[0.0] * count] * PROMPTS})
+
+    def passed() -> bool:
+        before, now = stalling(4, 0.4), stalling(RUNS, 0.4 + math.log1p(-0.05))
+        found = shift_from_stored(shared_series(now, stored(before), "speedup"), now, before).limits(alpha)
+        return isinstance(found, Limits) and found.low > math.log1p(-0.05)
+
+    assert sum(passed() for _ in range(builds)) / builds <= alpha + 3 * math.sqrt(alpha / builds)
 
 
 def test_few_runs_are_called_runs() -> None:
