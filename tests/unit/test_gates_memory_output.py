@@ -94,15 +94,15 @@ def test_memory_rises_are_exact(
 
 
 @pytest.mark.parametrize(
-    ("metric", "hint"),
+    ("metric", "limit", "hint"),
     [
-        ("vram", "use host_memory on a machine without a GPU"),
-        ("vram_ratio", "use host_memory on a machine without a GPU"),
-        ("host_memory", "set measure: {memory: true}"),
+        ("vram", "<=6 GiB", "use host_memory on a machine without a GPU"),
+        ("vram_ratio", "<=6x", "use host_memory on a machine without a GPU"),
+        ("host_memory", "<=6 GiB", "set measure: {memory: true}"),
     ],
 )
-def test_memory_that_was_not_measured_is_an_error(metric: str, hint: str) -> None:
-    said = verdict(gate(metric, limit="<=6"), peaks())
+def test_memory_that_was_not_measured_is_an_error(metric: str, limit: str, hint: str) -> None:
+    said = verdict(gate(metric, limit=limit), peaks())
 
     assert (said.outcome, said.reason) == (Outcome.ERROR, f"{metric}: not measured by this engine (e)")
     assert said.advice == hint
