@@ -161,6 +161,14 @@ def test_a_busy_server_is_asked_again_when_it_says_when(arms: Arms, status: int)
     assert found.told.notes == (WAITED,)
 
 
+def test_a_wait_that_the_server_asks_for_is_part_of_the_time(arms: Arms) -> None:
+    engine, _, _ = arms(replace(FINE, status=429, retry_after="0.25", busy=2))
+
+    found = [trace.ttft_seconds for trace in engine.generate([ask("q1")], Arm.CANDIDATE)]
+
+    assert found[0] >= 0.4  # two waits, whatever the rest takes and however coarse a clock is
+
+
 def test_a_server_that_stays_busy_is_given_up(arms: Arms) -> None:
     engine, _, fast = arms(Script(status=429, retry_after="0"))
 

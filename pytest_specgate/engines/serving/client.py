@@ -204,11 +204,12 @@ class Client:
         return replace(await self._exchange(post), late_ns=late)
 
     async def _exchange(self, post: Post) -> Exchange:
-        waits = 0
+        """The answer, timed from the first try where the server asked to wait: its caller waits as well."""
+        waits, begin = 0, time.perf_counter_ns()
         for sent in range(1, MOST_TRIES + 1):
             found = await self._try(post, sent)
             if isinstance(found, Exchange):
-                return replace(found, waits=waits)
+                return replace(found, waits=waits, submit_ns=begin) if waits else found
             if found is not None:
                 waits += 1
                 await asyncio.sleep(found)
