@@ -44,7 +44,7 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
     if criteria:
         arguments["stopping_criteria"] = criteria
     config = target.model.config.get_text_config()
-    layers = config.num_hidden_layers
+    layers = getattr(config, "num_hidden_layers", None)
     watching = watched(target.model) if extra else nullcontext(RoundLog())
     _wait_for(target.model.device)
     with watching as log, torch.inference_mode():
@@ -58,7 +58,8 @@ def run(speaker: Speaker, inputs: Any, request: Request, extra: Mapping[str, Any
                 _refuse_bad(peaks, speaker, request)
             raise
         finally:
-            config.num_hidden_layers = layers  # an early exit that broke off leaves fewer
+            if layers != getattr(config, "num_hidden_layers", None):  # an early exit that broke off leaves fewer
+                config.num_hidden_layers = layers
             for each in peaks:
                 each.hook.remove()
         _refuse_bad(peaks, speaker, request)
