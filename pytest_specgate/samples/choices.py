@@ -45,9 +45,12 @@ def _texts(measurement: Measurement, arm: Arm, scored: _Scored, *, outside: bool
     other = Arm.REFERENCE if arm is Arm.CANDIDATE else Arm.CANDIDATE
     for (prompt, ids), trace in reversed(distinct.items()):
         regrets, end = _scores(measurement, trace, scored).regrets, until_end(trace)
-        theirs = {trace_of(p, other).token_ids for p in measurement.pairs if p.prompt == prompt} if outside else ()
-        own = _own(ids[:end], theirs) if outside else None
-        yield TextRegrets(prompt, regrets[:end], _bad_end(trace, asked_stops(measurement)), own)
+        theirs = [trace_of(p, other) for p in measurement.pairs if p.prompt == prompt]
+        own = _own(ids[:end], {their.token_ids for their in theirs}) if outside else None
+        bad_end = _bad_end(trace, asked_stops(measurement))
+        if not bad_end and arm is Arm.CANDIDATE:
+            bad_end = _beyond(trace, theirs)
+        yield TextRegrets(prompt, regrets[:end], bad_end, own)
 
 
 def _own(ids: tuple[int, ...], others: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -93,6 +96,17 @@ def _bad_end(trace: Trace, stops: Sequence[str] | None) -> str:
     if trace.finish == "eos" and trace.eos_ids and trace.token_ids[-1] not in trace.eos_ids:
         return f"ends after {count} tokens without the end-of-text token that it claims"
     return next(stop_problems(trace, stops), "")
+
+
+def _beyond(trace: Trace, theirs: Iterable[Trace]) -> str:
+    """Where a text goes on after the stop string that ended the same text of the other arm: each token is the target's.
+
+    A server cuts its stop strings off, and its texts tell nothing of this.
+    """
+    ids = trace.token_ids
+    ended = [their.token_ids for their in theirs if their.finish == "stop" and their.told is None]
+    past = max((len(ids) - len(text) for text in ended if ids[: len(text)] == text), default=0)
+    return f"goes on for {past} tokens after the stop string that ended the reference's text" if past else ""
 
 
 def _divergences(measurement: Measurement, scored: _Scored) -> Iterator[Divergence]:

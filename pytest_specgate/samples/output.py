@@ -9,6 +9,9 @@ from pytest_specgate.records import Measurement, Pair, Trace
 from pytest_specgate.samples import text
 from pytest_specgate.samples.semantic import Unscored, similarity
 
+#: Characters of a long token.
+_LONG_TOKEN = 32
+
 
 def series(
     pairs: Sequence[Pair], wanted: frozenset[str], *, greedy: bool, stops: Sequence[str] | None = None
@@ -84,7 +87,7 @@ def stop_problems(trace: Trace, stops: Sequence[str] | None) -> Iterator[str]:
         return
     count, standing = len(trace.token_ids), next((string for string in stops if string in trace.text), "")
     # An engine may put another name to an end that a stop string and something else bring about together.
-    if standing and trace.finish in {"eos", "length"} and trace.text.partition(standing)[2]:
+    if standing and trace.finish in {"eos", "length"} and _beyond_one_token(trace.text.partition(standing)[2]):
         yield f"goes on after the stop string {standing!r}"
     if standing or trace.finish != "stop" or trace.token_ids[-1] in trace.eos_ids:
         return
@@ -93,6 +96,12 @@ def stop_problems(trace: Trace, stops: Sequence[str] | None) -> Iterator[str]:
         if stops
         else f"stops after {count} tokens, and no stop was asked for"
     )
+
+
+def _beyond_one_token(text: str) -> bool:
+    """Whether text is more than the rest of the token that completed what stands before it; what ends it may be one."""
+    rest = text.strip()
+    return len(rest) > _LONG_TOKEN or any(map(str.isspace, rest))
 
 
 def _budget_problems(trace: Trace) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pytest_specgate.suite.demands import GateSpec, Policy, Waiver
 from pytest_specgate.suite.matrix import MatrixSpec
 from pytest_specgate.suite.measuring import MeasureSpec
 from pytest_specgate.suite.prefixes import PrefixSpec
-from pytest_specgate.suite.quantities import Chosen, Flag, Name, Strict, Whole
+from pytest_specgate.suite.quantities import Chosen, Flag, Name, Strict, Verbatim, Whole
 from pytest_specgate.suite.requiring import Requires
 from pytest_specgate.suite.sampling import SamplingSpec
 from pytest_specgate.suite.setups import Candidate, EngineSpec, Expect, Lossy, Method
@@ -96,7 +96,7 @@ class ScenarioSpec(Strict):
     prefix: PrefixSpec = Field(
         PrefixSpec(), description="how requests begin: as_is, cold (each in its own way) or shared (all alike)"
     )
-    stop: tuple[str, ...] = ()
+    stop: tuple[Verbatim, ...] = ()
     ignore_eos: Flag = Field(
         False, description="generate past the end of text; distorts acceptance and is warned about"
     )

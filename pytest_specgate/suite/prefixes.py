@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pytest_specgate.suite.quantities import Strict, Whole
+from pytest_specgate.suite.quantities import Strict, Verbatim, Whole
 
 _PLACES = ("north archive", "old mill", "harbour office", "city library", "weather station", "railway museum", "farm")
 _THINGS = ("letters about trade", "maps of the coast", "drawings of bridges", "records of rain", "lists of ships")
@@ -27,7 +27,7 @@ class PrefixSpec(Strict):
     tokens: Whole = Field(
         512, ge=1, le=1_000_000, description="shared: length of the text that is made up, a word counting as a token"
     )
-    text: str | None = Field(None, min_length=1, description="shared: the text itself, in place of one that is made up")
+    text: Verbatim | None = Field(None, description="shared: the text itself, in place of one that is made up")
     seed: Whole = Field(0, ge=0, description="cold: another seed gives other beginnings, for servers that stay up")
 
     @model_validator(mode="after")

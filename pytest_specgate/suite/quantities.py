@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from pytest_specgate import units
 from pytest_specgate.metrics import METRICS
@@ -22,6 +22,8 @@ class Strict(BaseModel):
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"
 _NAME_SCHEMA: dict[str, Any] = {"type": "string", "pattern": _NAME, "maxLength": 60}
 Name = Annotated[str, Field(pattern=_NAME, max_length=60)]
+#: Text in which spaces and line ends mean something: "\n\n" is a stop string, and not the empty one.
+Verbatim = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1)]
 
 # Strict, for pydantic would otherwise take "4", 4.0 and even true for a number, and 1 for a boolean.
 Whole = Annotated[int, Field(strict=True)]

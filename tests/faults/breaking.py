@@ -1,6 +1,6 @@
-"""Beyond the corpus: texts that break off, each token of theirs being the target's own choice.
+"""Beyond the corpus: texts that break off or run on, each token of theirs being the target's own choice.
 
-What is wrong with half a text is its end alone, so it takes a gate that looks at ends.
+What is wrong with such a text is its end alone, so it takes a gate that looks at ends.
 """
 
 from __future__ import annotations
@@ -41,6 +41,22 @@ class BreaksOffAsByBudget(BreaksOff):
     finish = "length"
 
 
+class LooksLate(StopRule):
+    """Looks for stop strings once a round: the rest of the block that completed one stays."""
+
+    def cut(self, output: Sequence[int], block: Sequence[int], budget: int) -> tuple[int, str]:
+        kept, finish = StopRule(self.eos).cut(output, block, budget)
+        stopped = not finish and self._completed([*output, *block[:kept]])
+        return (kept, "stop") if stopped else (kept, finish)
+
+
+class LooksNever(StopRule):
+    """Knows no stop strings."""
+
+    def cut(self, output: Sequence[int], block: Sequence[int], budget: int) -> tuple[int, str]:
+        return StopRule(self.eos).cut(output, block, budget)
+
+
 def _stop(kind: type[StopRule]) -> Parts:
     return Parts(stop=lambda rule: kind(rule.eos, rule.strings, rule.decode))
 
@@ -48,6 +64,10 @@ def _stop(kind: type[StopRule]) -> Parts:
 #: One that is never said, and words that some texts say, and some do not.
 _STOPS = ("never said", "w7 ", "w21 ")
 STOPPED = replace(PLAIN, name="stopped", scenario=MappingProxyType({"stop": list(_STOPS)}))
+#: Enough of them that some greedy text of every model ends by one in mid-block.
+OFTEN_STOPPED = replace(
+    PLAIN, name="often-stopped", scenario=MappingProxyType({"stop": [f"w{word}" for word in range(11, 64, 6)]})
+)
 DRAWN_STOPPED = replace(
     DRAWN, name="drawn-stopped", scenario=MappingProxyType({**DRAWN.scenario, "stop": list(_STOPS)})
 )
@@ -89,5 +109,21 @@ ENTRIES = (
         ("token_accounting",),
         _stop(BreaksOff),
         setting=DRAWN_STOPPED,
+    ),
+    Entry(
+        "X7",
+        "a drawn text runs on after its stop string",
+        "the stop rule knows no stop strings",
+        ("token_accounting",),
+        _stop(LooksNever),
+        setting=DRAWN_STOPPED,
+    ),
+    Entry(
+        "X8",
+        "a text keeps the rest of the block that completed its stop string",
+        "the stop rule looks for stop strings once a round",
+        ("greedy_exactness",),
+        _stop(LooksLate),
+        setting=OFTEN_STOPPED,
     ),
 )

@@ -12,7 +12,7 @@ from tests.faults.zoo import ENTRIES
 
 FAULTS = [f"V{number:02}" for number in range(1, 58)]
 SOUND = [f"N{number}" for number in range(1, 10)]
-OWN = [f"X{number}" for number in range(1, 7)]
+OWN = [f"X{number}" for number in range(1, 9)]
 
 
 def result(entry: str, seed: int, **fields: object) -> Result:

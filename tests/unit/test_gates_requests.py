@@ -131,7 +131,7 @@ def test_a_text_ends_no_earlier_than_it_may() -> None:
     by_string = replace(asked, request=replace(asked.request, stop=("B",)))
     assert told(sweep(by_string, (65, 67, 68), stopped)) == []
     on = "x reference: goes on after the stop string 'B'"
-    assert told(sweep(by_string, (65, 66, 67), stopped)) == [on]
+    assert told(sweep(by_string, (65, 66, 32, 67, 32, 67), stopped)) == [on]
     by_another = replace(asked, request=replace(asked.request, stop=("C",)))
     said = "x candidate: stops after 2 tokens, and none of the stop strings stands there"
     assert told(sweep(by_another, (65, 66, 67), stopped)) == [said]

@@ -391,3 +391,25 @@ def test_a_stored_measurement_is_judged_again_without_an_engine(tmp_path: Path) 
     assert measurement is not None
     later.take(case, measurement)
     assert later.judge(case.gates[0], case) == verdict
+
+
+@pytest.mark.parametrize(
+    ("finish", "told", "past"), [("stop", None, True), ("length", None, False), ("stop", Told(), False)]
+)
+def test_a_text_that_goes_on_after_the_references_stop_ends_badly(
+    tmp_path: Path, finish: str, told: Told | None, past: bool
+) -> None:
+    _, measurement = run(tmp_path)
+    assert measurement is not None
+    assert measurement.exactness is not None
+    (whole, *_), ids = measurement.exactness.texts, measurement.pairs[0].candidate.token_ids[:9]
+    scores = Scores(*(getattr(whole.scores, name)[:9] for name in ("best", "best_ids", "runner_up", "emitted")))
+    scored = (*measurement.exactness.texts, ScoredText("q1", ids, scores))
+    pair = changed(measurement.pairs[0], Arm.REFERENCE, token_ids=ids, finish=finish, told=told)
+    asked = {**measurement.workload, "stop": "('of',)"}
+    exactness = replace(measurement.exactness, texts=scored)
+    found = choices(replace(measurement, pairs=(pair,), exactness=exactness, workload=asked))
+    assert found is not None
+    length = len(measurement.pairs[0].candidate.token_ids)
+    said = f"goes on for {length - 9} tokens after the stop string that ended the reference's text"
+    assert found.candidate[0].bad_end == (said if past else "")

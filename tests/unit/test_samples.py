@@ -221,8 +221,16 @@ STOPPED = {"finish": "stop", "max_tokens": 9, "eos_ids": (9,)}
         ({"told": Told()}, ("four",), ""),
         ({"finish": "cancelled"}, ("four",), ""),
         # A text ends where its stop string stands, whatever else could end it there too.
-        ({"finish": "length", "max_tokens": 3}, ("four", "two"), "goes on after the stop string 'two'"),
-        ({"finish": "eos", "eos_ids": (3,)}, ("two",), "goes on after the stop string 'two'"),
+        ({"finish": "length", "max_tokens": 3}, ("four", "one"), "goes on after the stop string 'one'"),
+        ({"finish": "eos", "eos_ids": (3,)}, ("one",), "goes on after the stop string 'one'"),
+        # What stands behind it may be the rest of the token that brought it: an end of text that can be read.
+        ({"finish": "eos", "eos_ids": (3,)}, ("thr",), ""),
+        ({"finish": "length", "max_tokens": 3}, ("two",), ""),
+        (
+            {"finish": "length", "max_tokens": 3, "text": "onetwo" + 33 * "m"},
+            ("two",),
+            "goes on after the stop string 'two'",
+        ),
         ({"finish": "length", "max_tokens": 3}, ("three",), ""),
         ({"finish": "length", "max_tokens": 3, "told": Told()}, ("two",), ""),
         ({"finish": "length", "max_tokens": 3}, None, ""),

@@ -214,3 +214,15 @@ def test_the_gpu_suite_reads_and_has_prompts_for_all_that_run_at_once() -> None:
     assert suite.spec.requires.device == "cuda"
     assert {case.concurrency for case in cases} == {1, 4, 8, 16, 64}
     assert all(len(case.scenario.conversations) >= case.concurrency for case in cases)
+
+
+def test_spaces_and_line_ends_of_stops_and_beginnings_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "turns": ["x"]}')
+    more = 'stop: ["\\n\\n", "End. "], prefix: {kind: shared, text: "Read this.\\n"}'
+    text = f"specgate: 1\nengines: {{e: {{target: m}}}}\nscenarios: {{s: {{category: qa, prompts: p.jsonl, {more}}}}}\n"
+    (tmp_path / "s.yaml").write_text(text + "gates: [{metric: speedup, limit: '>=1x'}]\n")
+
+    found = load_suite(tmp_path / "s.yaml", tmp_path, {}).spec.scenarios["s"]
+
+    assert found.stop == ("\n\n", "End. ")
+    assert found.prefix.text == "Read this.\n"
