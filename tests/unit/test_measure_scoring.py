@@ -14,7 +14,7 @@ import pytest
 
 from pytest_specgate.engines.scripted import ScriptedEngine
 from pytest_specgate.errors import EngineError, InvalidTrace
-from pytest_specgate.logits import Control, ScoredText, Scores
+from pytest_specgate.logits import Control, Exactness, ScoredText, Scores
 from pytest_specgate.measure.margins import change
 from pytest_specgate.measure.scoring import _enough, _read, _Texts, _write
 from pytest_specgate.records import Arm, Measurement, Message, Outcome, Pair, Request, Sampling, Told, Trace, Verdict
@@ -304,6 +304,15 @@ def changed(pair: Pair, arm: Arm, **fields: Any) -> Pair:
     return replace(pair, **{arm.value: replace(trace, **fields)})
 
 
+def short_text(measurement: Measurement) -> tuple[tuple[int, ...], Exactness]:
+    """The first nine tokens of the first text, and the scores of all texts with those of this one."""
+    exactness = measurement.exactness
+    assert exactness is not None
+    whole, ids = exactness.texts[0], measurement.pairs[0].candidate.token_ids[:9]
+    scores = Scores(*(getattr(whole.scores, name)[:9] for name in ("best", "best_ids", "runner_up", "emitted")))
+    return ids, replace(exactness, texts=(*exactness.texts, ScoredText("q1", ids, scores)))
+
+
 def test_ends_unrest_and_divergences_are_reduced(tmp_path: Path) -> None:
     _, measurement = run(tmp_path, fault="diverge")
     assert measurement is not None
@@ -334,12 +343,9 @@ def test_ends_unrest_and_divergences_are_reduced(tmp_path: Path) -> None:
 def test_a_text_ends_by_what_was_asked_for(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
     _, measurement = run(tmp_path)
     assert measurement is not None
-    assert measurement.exactness is not None
-    (whole, *_), ids = measurement.exactness.texts, measurement.pairs[0].candidate.token_ids[:9]
-    scores = Scores(*(getattr(whole.scores, name)[:9] for name in ("best", "best_ids", "runner_up", "emitted")))
-    scored = (*measurement.exactness.texts, ScoredText("q1", ids, scores))
+    ids, exactness = short_text(measurement)
     pair = changed(measurement.pairs[0], Arm.CANDIDATE, token_ids=ids, **fields)
-    short = replace(measurement, pairs=(pair,), exactness=replace(measurement.exactness, texts=scored))
+    short = replace(measurement, pairs=(pair,), exactness=exactness)
     found = choices(short)
     assert found is not None
     assert found.candidate[0].bad_end == says
@@ -401,13 +407,9 @@ def test_a_text_that_goes_on_after_the_references_stop_ends_badly(
 ) -> None:
     _, measurement = run(tmp_path)
     assert measurement is not None
-    assert measurement.exactness is not None
-    (whole, *_), ids = measurement.exactness.texts, measurement.pairs[0].candidate.token_ids[:9]
-    scores = Scores(*(getattr(whole.scores, name)[:9] for name in ("best", "best_ids", "runner_up", "emitted")))
-    scored = (*measurement.exactness.texts, ScoredText("q1", ids, scores))
+    ids, exactness = short_text(measurement)
     pair = changed(measurement.pairs[0], Arm.REFERENCE, token_ids=ids, finish=finish, told=told)
     asked = {**measurement.workload, "stop": "('of',)"}
-    exactness = replace(measurement.exactness, texts=scored)
     found = choices(replace(measurement, pairs=(pair,), exactness=exactness, workload=asked))
     assert found is not None
     length = len(measurement.pairs[0].candidate.token_ids)
