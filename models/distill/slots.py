@@ -12,6 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+#: Streams that attend together, as far as the longest of them reaches.
+TOGETHER = 16
+#: Steps after which streams are laid out by length anew.
+SORT_EVERY = 48
+
 
 class Slots:
     """``size`` streams of up to ``capacity`` tokens; ``step`` feeds one token to each."""
@@ -29,6 +34,8 @@ class Slots:
         self._keys, self._values = self._head.new_zeros(shape), self._head.new_zeros(shape)
         self.size, self.device = size, self._head.device
         self._rows = torch.arange(size, device=self.device)
+        #: Where each stream lies: its row in the cache and in ``_lengths``.
+        self._place, self._steps = self._rows.clone(), 0
         self._lengths = torch.zeros(size, dtype=torch.long, device=self.device)
         for token in prefix:
             self.step(torch.full_like(self._lengths, token))
@@ -36,24 +43,38 @@ class Slots:
 
     def restart(self, slot: int) -> None:
         """Make a slot start over, right after the shared prefix (whose keys and values are still in place)."""
-        self._lengths[slot] = self._prefix
+        self._lengths[self._place[slot]] = self._prefix
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
         """Feed ``tokens`` [size] at each stream's place; returns logits [size, vocabulary] of what follows."""
-        reach = int(self._lengths.max()) + 1
-        seen = torch.arange(reach, device=tokens.device) <= self._lengths[:, None]
-        mask = torch.zeros(seen.shape, dtype=self._head.dtype, device=seen.device)
-        mask = mask.masked_fill_(~seen, float("-inf"))[:, None, None]
-        hidden = self._embedding[tokens]
+        if self._steps % SORT_EVERY == 0:
+            self._sort()
+        self._steps += 1
+        masks = [self._mask(lengths) for lengths in self._lengths.split(TOGETHER)]
+        hidden = self._embedding[torch.empty_like(tokens).scatter_(0, self._place, tokens)]
         for number, layer in enumerate(self._layers):
-            hidden = hidden + self._attend(number, layer, self._normed(hidden, layer.before_attention), mask)
+            hidden = hidden + self._attend(number, layer, self._normed(hidden, layer.before_attention), masks)
             gate, up = functional.linear(self._normed(hidden, layer.before_mlp), layer.gate_up).chunk(2, dim=-1)
             hidden = hidden + functional.linear(functional.silu(gate) * up, layer.down)
         self._lengths += 1
-        return functional.linear(self._normed(hidden, self._final), self._head)
+        return functional.linear(self._normed(hidden[self._place], self._final), self._head)
 
-    def _attend(self, number: int, layer: _Layer, hidden: Tensor, mask: Tensor) -> Tensor:
+    def _sort(self) -> None:
+        """Lay the streams out by length, so that those that attend together are about as long."""
+        order = self._lengths.argsort(stable=True)
+        longest = int(self._lengths.max())
+        for kept in (*self._keys, *self._values):
+            kept[:, :, :longest] = kept[order, :, :longest]
+        self._lengths.copy_(self._lengths[order])
+        self._place.copy_(torch.empty_like(order).scatter_(0, order, self._rows)[self._place])
+
+    def _mask(self, lengths: Tensor) -> Tensor:
+        seen = torch.arange(int(lengths.max()) + 1, device=self.device) <= lengths[:, None]
+        mask = torch.zeros(seen.shape, dtype=self._head.dtype, device=self.device)
+        return mask.masked_fill_(~seen, float("-inf"))[:, None, None]
+
+    def _attend(self, number: int, layer: _Layer, hidden: Tensor, masks: list[Tensor]) -> Tensor:
         """Grouped-query attention: the queries that share a key head stand as rows of one small matrix."""
         split = (self._heads * self._groups, self._heads, self._heads)
         mixed = functional.linear(hidden, layer.qkv).view(len(hidden), sum(split), self._width)
@@ -64,12 +85,17 @@ class Slots:
         keys[self._rows, :, self._lengths] = turned[:, split[0] :]
         values[self._rows, :, self._lengths] = mixed[:, split[0] + split[1] :]
         queries = turned[:, : split[0]].reshape(len(hidden), self._heads, self._groups, self._width)
-        reach = mask.shape[-1]
-        found = functional.scaled_dot_product_attention(queries, keys[:, :, :reach], values[:, :, :reach], mask)
+        parts = zip(queries.split(TOGETHER), keys.split(TOGETHER), values.split(TOGETHER), masks, strict=True)
+        found = torch.cat([_attention(*part) for part in parts])
         return functional.linear(found.reshape(len(hidden), -1), layer.out)
 
     def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
         return functional.rms_norm(hidden, weight.shape, weight, self._epsilon)
+
+
+def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    reach = mask.shape[-1]
+    return functional.scaled_dot_product_attention(queries, keys[:, :, :reach], values[:, :, :reach], mask)
 
 
 class _Layer:

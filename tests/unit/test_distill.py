@@ -236,6 +236,29 @@ def test_slots_say_what_transformers_says_each_at_its_own_place() -> None:
     torch.testing.assert_close(logits, torch.stack(expected), rtol=1e-4, atol=1e-4)
 
 
+def test_slots_keep_apart_when_they_are_laid_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "TOGETHER", 2)
+    monkeypatch.setattr(slots, "SORT_EVERY", 3)
+    rng, model = random.Random(2), tiny()
+    streams = slots.Slots(model, 5, 32, prefix=[1, 5])
+    fed: list[list[int]] = [[] for _ in range(5)]
+    for slot in range(5):
+        streams.restart(slot)
+    for _ in range(20):
+        for slot in range(5):
+            if rng.random() < 0.3:
+                streams.restart(slot)
+                fed[slot] = []
+            fed[slot].append(rng.randrange(2, VOCABULARY))
+
+        logits = streams.step(torch.tensor([said[-1] for said in fed]))
+
+        with torch.inference_mode():
+            expected = [model(torch.tensor([[1, 5, *said]])).logits[0, -1] for said in fed]
+        torch.testing.assert_close(logits, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    assert len({len(said) for said in fed}) > 1
+
+
 def test_an_opinion_is_greedy_at_temperature_zero_and_lists_the_likeliest_first() -> None:
     logits = torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(1))
 
