@@ -474,21 +474,38 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_not_stopped(tmp_path: Pa
     assert other.done == 4
 
 
+def option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
+
+
 def test_one_command_plays_trains_and_evaluates_with_seeds_that_differ(tmp_path: Path) -> None:
-    args = make.arguments(["--work", str(tmp_path), "--out", str(tmp_path / "draft"), "--seed", "7"])
+    given = ["--work", str(tmp_path), "--out", str(tmp_path / "draft"), "--seed", "7"]
+    args = make.arguments([*given, "--players", "3", "--answer-tokens", "1000"])
 
-    held, corpus, training, evaluation = make.commands(args)
+    [held], players, [training], [evaluation] = make.stages(args)
 
-    assert [stage[0] for stage in (held, corpus, training, evaluation)] == [
-        "selfplay.py",
-        "selfplay.py",
+    assert [command[0] for command in (held, *players, training, evaluation)] == [
+        *["selfplay.py"] * 4,
         "train.py",
         "evaluate.py",
     ]
-    assert held[held.index("--seed") + 1] == "8"
-    assert corpus[corpus.index("--seed") + 1] == "7"
-    assert training[training.index("--corpus") + 1] == corpus[corpus.index("--out") + 1]
-    assert training[training.index("--held-out") + 1] == held[held.index("--out") + 1]
+    assert [option(command, "--seed") for command in (held, *players)] == ["7", "8", "9", "10"]
+    assert [option(command, "--answer-tokens") for command in players] == ["334", "333", "333"]
+    folders = [option(command, "--out") for command in players]
+    first = training.index("--corpus") + 1
+    assert training[first : first + 3] == folders
+    assert len({*folders, option(held, "--out")}) == 4
+    assert option(training, "--held-out") == option(held, "--out")
+    assert option(evaluation, "--draft") == option(training, "--out")
+
+
+def test_a_stage_that_fails_ends_its_companions_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "waits.py").write_text("import time\ntime.sleep(600)\n")
+    (tmp_path / "fails.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setattr(make, "HERE", tmp_path)
+
+    with pytest.raises(SystemExit, match="exit code 3"):
+        make.run([["waits.py"], ["fails.py"]])
 
 
 # Acceptance
