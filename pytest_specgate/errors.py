@@ -8,6 +8,7 @@
     ├── EngineError             an engine cannot start, or cannot do what the case asks for
     │   ├── Unsupported         a request asks for what the engine cannot do at all
     │   ├── Ended               a server that the engine runs in ended by itself
+    │   ├── TurnedAway          a server refuses requests because it is busy
     │   ├── MissingPackage      a package that the engine needs is not installed
     │   └── OutOfMemory         the device or the host ran out of memory
     ├── InvalidTrace            an engine's own counters contradict themselves
@@ -86,6 +87,10 @@ class Unsupported(EngineError):
 
 class Ended(EngineError):
     """A server that the engine runs in ended by itself; the text has its last words."""
+
+
+class TurnedAway(EngineError):
+    """A server refuses requests because it is busy (429, 503), after every wait that it asked for."""
 
 
 class MissingPackage(EngineError):

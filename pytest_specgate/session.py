@@ -15,6 +15,7 @@ from pytest_specgate.engines.base import Engine, EngineContext, Occupies
 from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.gates import refusals
 from pytest_specgate.measure.anew import measure_anew
+from pytest_specgate.measure.capacity import busy_notes
 from pytest_specgate.measure.costs import with_costs
 from pytest_specgate.measure.fitting import FitPass
 from pytest_specgate.measure.lock import alone_on
@@ -211,7 +212,7 @@ class SuiteSession:
         self.settings.progress(f"{case.id}: memory pass, each arm in a process of its own")
         try:
             taken = measure_memory(self._engine_context(), case, self.suite.spec.measure, engine)
-            return replace(measurement, memory=taken), None
+            return replace(measurement, memory=taken, warnings=(*measurement.warnings, *busy_notes(taken))), None
         except SpecgateError as error:
             return measurement, error
 

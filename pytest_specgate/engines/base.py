@@ -118,7 +118,8 @@ class Crowds(Protocol):
     def crowd(self, requests: Sequence[Request], arm: Arm) -> float | None:
         """Run them all at once and to their full length, untimed; tokens per second of all together.
 
-        None where some of them waited, or were put back. Raises EngineError where they fail, or that cannot be told.
+        None where some of them waited, or were put back. Raises TurnedAway where some were refused as too many, and
+        EngineError where they fail, or where that cannot be told.
         """
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.serving import facts
-from pytest_specgate.engines.serving.failures import Failing, Failure, Lacking
+from pytest_specgate.engines.serving.failures import Busy, Failing, Failure, Lacking
 from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.identity import weights
@@ -25,7 +25,7 @@ from pytest_specgate.engines.serving.launching import arm_server, hosts_for
 from pytest_specgate.engines.serving.met import Server, require_library, unlike_targets
 from pytest_specgate.engines.serving.outside import Outside, Source
 from pytest_specgate.engines.serving.texts import ServedTexts
-from pytest_specgate.errors import EngineError, Unsupported
+from pytest_specgate.errors import EngineError, TurnedAway, Unsupported
 from pytest_specgate.masking import MASK
 from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
 from pytest_specgate.suite.servers import ServerSpec
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 #: How long after a failure the end of a server's process is told, and after one that it may be dying of: as long as it
 #: is not well again, for ending takes a while on a busy machine.
 _WORD_SECONDS, _LAST_WORD_SECONDS = 2.0, 60.0
+#: What a failure is called outside; any other is an EngineError.
+_KINDS = {Lacking: Unsupported, Busy: TurnedAway}
 
 
 class OpenAIEngine(ServedTexts):
@@ -283,8 +285,9 @@ class OpenAIEngine(ServedTexts):
             if isinstance(failure, Failing):
                 self._await_end(arm, url)
             what = f"{arm.value} server {url} {failure.what}"
-            kind = Unsupported if isinstance(failure, Lacking) else EngineError
-            raise kind(self._name, self._hide(what), self._hide(failure.hint)) from None
+            raise _KINDS.get(type(failure), EngineError)(
+                self._name, self._hide(what), self._hide(failure.hint)
+            ) from None
 
     def _await_end(self, arm: Arm, url: str) -> None:
         """Wait while a server that was started here is neither well nor gone. Raises Ended once it is gone."""

@@ -6,16 +6,16 @@ limit. On a CPU, where a system would rather swap or kill, the suite gives a bou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import cycle, islice
 
 from pytest_specgate.engines.base import Crowds, Engine
-from pytest_specgate.errors import OutOfMemory
+from pytest_specgate.errors import OutOfMemory, TurnedAway
 from pytest_specgate.measure.drain import drain
 from pytest_specgate.measure.resident import bounded, forget_peak, peak_resident_bytes, resident_bytes
-from pytest_specgate.records import Arm, Capacity, Request, Throughput, Trace
+from pytest_specgate.records import Arm, Capacity, MemoryReading, Request, Throughput, Trace
 from pytest_specgate.suite.prefixes import PrefixSpec
 
 
@@ -70,22 +70,41 @@ def measure_capacity(
 def measure_served(
     engine: Crowds, requests: Sequence[Request], arm: Arm, most: int, *, shared: bool = False
 ) -> Capacity:
-    """The same of a server, which has requests wait where they do not fit. Raises EngineError.
+    """The same of a server, which has requests wait where they do not fit, or turns them away. Raises EngineError.
 
-    Unless their beginnings are to be ``shared``, each request begins in a way of its own: what a prefix cache keeps
-    once for several would let more of them fit.
+    One that turns away a request that is alone has no room to measure. Unless their beginnings are to be ``shared``,
+    each request begins in a way of its own: what a prefix cache keeps once for several would let more of them fit.
     """
     rates: dict[int, float] = {}
+    refused = list[int]()
 
     def fits(concurrency: int) -> bool:
         batch = _batch(requests, concurrency)
-        rate = engine.crowd(batch if shared else [_cold(request) for request in batch], arm)
+        try:
+            rate = engine.crowd(batch if shared else [_cold(request) for request in batch], arm)
+        except TurnedAway:
+            if concurrency == 1:
+                raise
+            refused.append(concurrency)
+            return False
         if rate is not None:
             rates[concurrency] = rate
         return rate is not None
 
     found = largest(fits, most)
-    return Capacity(found, found < most, tuple(Throughput(number, rates[number]) for number in sorted(rates)))
+    kept = tuple(Throughput(number, rates[number]) for number in sorted(rates))
+    return Capacity(found, found < most, kept, tuple(sorted(refused)))
+
+
+def busy_notes(memory: Mapping[Arm, MemoryReading]) -> tuple[str, ...]:
+    """Warnings: where the search counted requests that were turned away as requests that do not fit."""
+    searched = [(arm, reading.capacity) for arm, reading in memory.items() if reading.capacity is not None]
+    return tuple(
+        f"max_batch: the {arm.value} server turned requests away (429 or 503) at {', '.join(map(str, found.refused))}"
+        " at once: counted as not fitting"
+        for arm, found in searched
+        if found.refused
+    )
 
 
 def _cold(request: Request) -> Request:

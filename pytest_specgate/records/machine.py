@@ -36,12 +36,13 @@ class Capacity:
     """How many requests one arm can run at once: ``max_batch`` fits, and one more does not.
 
     ``exhausted`` is false where the search ended at the largest number that was to be tried. ``rates`` are those of
-    every concurrency that fitted, in order.
+    every concurrency that fitted, in order; ``refused`` are those at which a server turned requests away.
     """
 
     max_batch: int
     exhausted: bool
     rates: tuple[Throughput, ...]
+    refused: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

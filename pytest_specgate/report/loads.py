@@ -50,13 +50,14 @@ class Turn:
 class Room:
     """The search for capacity: what each arm gave, and how many requests fit in it (None: not searched).
 
-    ``open_ended`` arms would have taken more than was tried.
+    ``open_ended`` arms would have taken more than was tried; ``refusing`` ones turned more away.
     """
 
     loads: tuple[Load, ...]
     reference: int | None
     candidate: int | None
     open_ended: frozenset[Arm]
+    refusing: frozenset[Arm] = frozenset()
 
 
 def by_concurrency(views: Sequence[CaseView]) -> tuple[Load, ...]:
@@ -87,7 +88,8 @@ def searched(memory: Mapping[Arm, MemoryReading]) -> Room | None:
         loads.append(Load(concurrency, _plain(one), _plain(other), ratio))
     most = {arm: capacity.max_batch for arm, capacity in found.items()}
     open_ended = frozenset(arm for arm, capacity in found.items() if not capacity.exhausted)
-    return Room(tuple(loads), most.get(Arm.REFERENCE), most.get(Arm.CANDIDATE), open_ended)
+    refusing = frozenset(arm for arm, capacity in found.items() if capacity.refused)
+    return Room(tuple(loads), most.get(Arm.REFERENCE), most.get(Arm.CANDIDATE), open_ended, refusing)
 
 
 def turn(loads: Sequence[Load]) -> Turn | None:
@@ -123,6 +125,7 @@ def room_told(room: Room) -> str:
     for number, arm, name in ((room.candidate, Arm.CANDIDATE, "with"), (room.reference, Arm.REFERENCE, "without")):
         if number is not None:
             more = " or more (the search ended there)" if arm in room.open_ended else ""
+            more = more or (" (more were turned away: 429 or 503)" if arm in room.refusing else "")
             said.append(f"{number}{more} {name} the draft")
     return f"requests that fit at once (max_batch): {', '.join(said)}"
 

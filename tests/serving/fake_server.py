@@ -197,11 +197,14 @@ class FakeServer:
     async def _in_turn(self, writer: asyncio.StreamWriter, body: Mapping[str, Any]) -> bool:
         """Answer when there is a slot for it."""
         counters, script = self.counters, self.script
+        full = 0 < script.slots <= counters.running
+        if full and script.beyond and not (script.beyond == "later" and self.requests.count(body) > 1):
+            return await _refuse(writer, 429, script.retry_after)
         self._looks = 0
-        counters.waiting += 1
+        counters.waiting += not script.beyond
         while script.slots and counters.running >= script.slots:
             await asyncio.sleep(0.001)
-        counters.waiting -= 1
+        counters.waiting -= not script.beyond
         counters.running += 1
         counters.preempted += int(0 < script.room < counters.running)
         while script.held and body.get("ignore_eos") and self._looks < 2:
@@ -229,9 +232,7 @@ class FakeServer:
     async def _answer(self, writer: asyncio.StreamWriter, body: Mapping[str, Any]) -> bool:
         script = self.script
         if script.status != 200 and (not script.busy or len(self.requests) <= script.busy):
-            again = {"Retry-After": script.retry_after} if script.retry_after else {}
-            said = json.dumps({"error": {"message": "scripted refusal"}})
-            return await _send(writer, (script.status, "application/json", said), again)
+            return await _refuse(writer, script.status, script.retry_after)
         while len(self.requests) < self.together:
             await asyncio.sleep(0.001)
         _head(writer, 200, script.content_type, {"Transfer-Encoding": "chunked"})
@@ -301,6 +302,11 @@ def _head(writer: asyncio.StreamWriter, status: int, kind: str, headers: Mapping
     lines = [f"HTTP/1.1 {status} Scripted", *([f"Content-Type: {kind}"] if kind else [])]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: int, retry_after: str) -> bool:
+    said = json.dumps({"error": {"message": "scripted refusal"}})
+    return await _send(writer, (status, "application/json", said), {"Retry-After": retry_after} if retry_after else {})
 
 
 async def _send(writer: asyncio.StreamWriter, page: Page, headers: Mapping[str, str] | None = None) -> bool:

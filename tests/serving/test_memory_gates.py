@@ -10,7 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
+from pytest_specgate.engines.serving.client import MOST_TRIES
+from pytest_specgate.errors import TurnedAway
+from pytest_specgate.measure.capacity import measure_served
+from pytest_specgate.records import Arm
 from tests.plugin.conftest import Project, project
+from tests.serving.conftest import Pair as Arms
+from tests.serving.conftest import ask
 from tests.serving.fake_server import FakeServer
 from tests.serving.script import Script
 from tests.serving.test_end_to_end import SPECULATES, served
@@ -290,6 +296,26 @@ def test_the_largest_batch_of_a_server_is_where_nobody_waits_and_nobody_is_put_b
     begins = [body["messages"][0]["content"].partition("\n")[0] for body in crowd]
     assert len(crowd) == 1 + 2 + 4 + 3
     assert len(set(begins)) == 4  # what a prefix cache keeps for one of them is of no use to another
+
+
+@pytest.mark.parametrize("beyond", ["refused", "later"])
+def test_a_server_that_turns_away_what_does_not_fit_has_room_for_what_it_takes(project: Project, beyond: str) -> None:
+    result, _ = filled(project, replace(HELD, slots=3, beyond=beyond, retry_after="0"), *BATCH)
+
+    result.assert_outcomes(passed=2)
+    capacity = report(project)["memory"]["candidate"]["capacity"]
+    assert (capacity["max_batch"], capacity["exhausted"], capacity["refused"]) == (3, True, [4])
+    told = "max_batch: the candidate server turned requests away (429 or 503) at 4 at once: counted as not fitting"
+    assert told in said(result)
+
+
+def test_a_server_that_turns_a_lone_request_away_tells_no_largest_batch(arms: Arms) -> None:
+    engine, _, fast = arms(replace(HELD, status=429, retry_after="0"))
+
+    with pytest.raises(TurnedAway, match="refuses the request with status 429"):
+        measure_served(engine, [ask()], Arm.CANDIDATE, 4)
+
+    assert len(fast.requests) == MOST_TRIES
 
 
 def test_a_server_without_such_gauges_tells_no_largest_batch(project: Project) -> None:

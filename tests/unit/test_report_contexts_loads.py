@@ -106,6 +106,8 @@ def test_the_search_for_capacity_says_where_the_speedup_turns() -> None:
         "requests that fit at once (max_batch): 32 or more (the search ended there) with the draft, "
         "40 without the draft"
     )
+    refusing = loads.room_told(replace(room, refusing=frozenset(Arm)))
+    assert refusing.endswith("40 (more were turned away: 429 or 503) without the draft")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_specgate.engines.serving import arrival, bodies, failures
 from pytest_specgate.engines.serving.alarm import Alarm
 from pytest_specgate.engines.serving.failures import Failure
+from pytest_specgate.engines.serving.loop import together
 
 if TYPE_CHECKING:
     import aiohttp
@@ -186,13 +187,9 @@ class Client:
             async with places:
                 return await self._in_time(post, alarm, begin)
 
-        tasks = [asyncio.ensure_future(in_place(post)) for post in posts]
         try:
-            return list(await asyncio.gather(*tasks))
+            return await together([in_place(post) for post in posts])
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             alarm.close()
 
     async def _in_time(self, post: Post, alarm: Alarm, begin: int) -> Exchange:

@@ -11,6 +11,7 @@ from pytest_specgate.engines.serving.stream import quoted
 
 EXTRA = "pip install 'pytest-specgate[http]'"
 _LOOK = "look at the server's log"
+_ROOM = "lower the scenario's concurrency, or wait until the server is free"
 _SETTINGS = "check the scenario's sampling and 'body', and name the server's software with 'dialect'"
 
 
@@ -25,6 +26,10 @@ class Failure(Exception):
 
 class Lacking(Failure):
     """The server takes no such request at all, whatever the model."""
+
+
+class Busy(Failure):
+    """The server has no room for the request now."""
 
 
 class Failing(Failure):
@@ -75,6 +80,11 @@ def endless(max_tokens: int) -> Failure:
     return Failure(f"goes on far beyond its budget of {max_tokens} tokens", f"{_LOOK}: it does not keep max_tokens")
 
 
+def turned_away(some: int, of: int) -> Failure:
+    """Of requests that came together the server had some come again, or refused them."""
+    return Busy(f"turned {some} of {of} requests away (429 or 503)", _ROOM)
+
+
 #: How servers say that they know a setting and do not take it.
 _NOT_TAKEN = re.compile(r"\b(not (yet )?supported|unsupported|does not support)\b", re.IGNORECASE)
 
@@ -99,7 +109,7 @@ def of_status(status: int, text: str, model: str) -> Failure:
     if status in (400, 422):
         return Lacking(what, _SETTINGS) if _NOT_TAKEN.search(said) else Failure(what, _SETTINGS)
     if status in (429, 503):
-        return Failure(what, "lower the scenario's concurrency, or wait until the server is free")
+        return Busy(what, _ROOM)
     if 300 <= status < 400:
         return Failure(what, "give the address that it redirects to")
     return Failing(what, _LOOK)

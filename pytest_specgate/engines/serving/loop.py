@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 #: Seconds that cancelled work gets to end.
 GRACE = 5.0
+
+
+async def together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of them bring, in order; raises the first error, and gives the others up."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class LoopThread:

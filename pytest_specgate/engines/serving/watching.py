@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_specgate.engines.serving import footprint, wear
 from pytest_specgate.engines.serving.dialects.rooms import Pressure, Rooms
@@ -19,10 +19,10 @@ from pytest_specgate.engines.serving.members import Members
 from pytest_specgate.records import Arm, MemoryReading, Served, Soak
 
 if TYPE_CHECKING:
-    from pytest_specgate.engines.serving.client import Client, Exchange, Post
+    from pytest_specgate.engines.serving.client import Client, Post
     from pytest_specgate.engines.serving.dialects import Dialect
-    from pytest_specgate.engines.serving.stream import Answer
 
+T = TypeVar("T")
 #: Seconds between two looks.
 PAUSE = 0.05
 
@@ -55,7 +55,7 @@ async def watch(client: Client, watched: Watched, posts: Sequence[Sequence[Post]
     sight = Watch(watched)
     try:
         for block in posts:
-            await sight.during(client, client.ask(block))
+            wear.answers(await sight.during(client, client.ask(block)))
         reading = sight.reading()
         return replace(reading, soak=await sight.soak(client, posts[0], soak)) if soak else reading
     finally:
@@ -70,8 +70,8 @@ class Watch:
         self._gpus: Gpus | Unseen = open_gpus()
         self._glances: list[Glance] = []
 
-    async def during(self, client: Client, work: Awaitable[Sequence[Exchange]]) -> list[Answer]:
-        """The answers, looking all the while. Raises Failure for one that is an error, or breaks off."""
+    async def during(self, client: Client, work: Awaitable[T]) -> T:
+        """What the work brings, looking all the while."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=PAUSE))[0]:
@@ -79,7 +79,7 @@ class Watch:
                 if not task.done():  # what ended meanwhile holds its cache no more
                     self._glance(pressure)
             self._glance(Pressure())
-            return wear.answers(task.result())
+            return task.result()
         finally:
             task.cancel()
 
