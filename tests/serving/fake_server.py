@@ -104,6 +104,7 @@ class FakeServer:
         self.pages: dict[str, Page] = {}
         self.posts: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
         self.together = self._looks = 0
+        self._uncounted: list[Reply] = []
         self.after_reply: Callable[[], None] = lambda: None
         self._key, self._tls, self._owner = key, tls, owner
         self._writers: set[asyncio.StreamWriter] = set()
@@ -221,13 +222,23 @@ class FakeServer:
     def _page(self, path: str) -> Page:
         script = self.script
         self._looks += path == "/metrics"
+        uncounted, self._uncounted = (self._uncounted, []) if path == "/metrics" else ([], self._uncounted)
         models = {"object": "list", "data": [self._model()]}
         own: dict[str, Page] = {"/v1/models": (200, "application/json", json.dumps(models))}
         if self._owner == "vllm":
             own["/version"] = (200, "application/json", json.dumps({"version": script.version}))
             if script.counters:
                 own["/metrics"] = (200, "text/plain; version=0.0.4", self.counters.page(script))
+        for made in uncounted:
+            self.counters.add(made, script.k)
         return {**own, **self.pages}.get(path, (404, "application/json", '{"detail":"Not Found"}'))
+
+    def _count(self, made: Reply) -> None:
+        if self.script.tardy:
+            self._uncounted.append(made)
+        else:
+            self.counters.add(made, self.script.k)
+        self.counters.preempted += self.script.preempts
 
     async def _answer(self, writer: asyncio.StreamWriter, body: Mapping[str, Any]) -> bool:
         script = self.script
@@ -251,8 +262,7 @@ class FakeServer:
             await _write(writer, piece, script)
             if number == script.error_after:
                 break
-        self.counters.add(made, script.k)
-        self.counters.preempted += script.preempts
+        self._count(made)
         self.after_reply()
         await _end(writer, script)
         return True

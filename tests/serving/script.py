@@ -34,9 +34,10 @@ class Script:
     Of requests beyond ``slots`` (0 is no bound) each waits for another's end, or ``beyond`` says otherwise: ``refused``
     is turned away with 429, and ``later`` too, but when it comes again it waits where nobody counts it. Of more than
     ``room`` that run one is put back. One that is ``held`` answers requests to their full length once its metrics were
-    read twice since the last. ``gauges`` are further lines of ``/metrics``; every request is put back ``preempts``
-    times. Where it ``caches``, a prompt is as many tokens as it has words, and what it begins with like an earlier one
-    is cached. Where it gives no ``several`` answers, it gives one.
+    read twice since the last. What is ``tardy`` counts an answer once its metrics were read again. ``gauges`` are
+    further lines of ``/metrics``; every request is put back ``preempts`` times. Where it ``caches``, a prompt is as
+    many tokens as it has words, and what it begins with like an earlier one is cached. Where it gives no ``several``
+    answers, it gives one.
 
     One that ``honours`` requests does all that they ask, and refuses prompts and budgets beyond its ``window``,
     and the setting that it ``lacks``.
@@ -81,6 +82,7 @@ class Script:
     slots: int = 0
     beyond: str = ""
     held: bool = False
+    tardy: bool = False
     room: int = 0
     caches: bool = False
     several: bool = True

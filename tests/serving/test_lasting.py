@@ -17,6 +17,7 @@ from tests.serving.conftest import ask
 from tests.serving.fake_server import FakeServer
 from tests.serving.script import Script
 from tests.serving.test_end_to_end import served
+from tests.serving.test_other_traffic import crowded
 from tests.serving.test_scoring import scoring
 from tests.serving.test_started import STARTED
 
@@ -200,6 +201,43 @@ def test_a_request_that_fails_while_a_server_is_looked_at_is_an_error(
         engine.watch([[ask()]], Arm.CANDIDATE, 4)
 
     assert str(raised.value).startswith(f"pair: candidate server {fast.url} {said}")
+
+
+@pytest.mark.parametrize("told", ["vllm", ""], ids=["by-answers", "by-counters"])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_soak_keeps_the_waits_that_a_busy_server_asks_for(arms: Arms, status: int, told: str) -> None:
+    engine, _, fast = arms(Script(pattern=(1, 3, 2), k=4, per_request=told))
+    fine = fast.script
+
+    def be_busy() -> None:
+        fast.script = replace(fine, status=status, retry_after="0", busy=5) if len(fast.requests) == 2 else fine
+
+    fast.after_reply = be_busy
+    soak = engine.watch([[ask()]], Arm.CANDIDATE, 4).soak
+
+    assert len(fast.requests) == 1 + 4 + 3
+    assert soak is not None
+    assert (len(soak.drafted), len(set(soak.drafted)), len(set(soak.accepted))) == (4, 1, 1)
+
+
+def test_a_soak_waits_for_counters_that_come_late(arms: Arms) -> None:
+    engine, _, _ = arms(Script(pattern=(1, 3, 2), k=4, tardy=True))
+
+    soak = engine.watch([[ask()]], Arm.CANDIDATE, 4).soak
+
+    assert soak is not None
+    assert (len(soak.drafted), len(set(soak.drafted)), len(set(soak.accepted))) == (4, 1, 1)
+    assert soak.accepted[0] > 0
+
+
+def test_a_soak_takes_nothing_from_counters_that_count_others_too(arms: Arms) -> None:
+    engine, _, fast = arms(Script(pattern=(1, 3, 2), k=4))
+    crowded(fast)
+
+    soak = engine.watch([[ask()]], Arm.CANDIDATE, 4).soak
+
+    assert soak is not None
+    assert soak.drafted == ()
 
 
 def test_a_request_that_fails_in_a_soak_ends_its_case_alone(project: Project) -> None:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_specgate.engines.serving import counters, failures, wear
-from pytest_specgate.engines.serving.accounting import Uncounted, count
 from pytest_specgate.engines.serving.dialects.rooms import Pressure
 from pytest_specgate.engines.serving.failures import Busy, Failure
 from pytest_specgate.engines.serving.loop import together
-from pytest_specgate.engines.serving.stream import Answer, BadStream
+from pytest_specgate.engines.serving.stream import Answer
 from pytest_specgate.engines.serving.watching import Watch, Watched
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ async def crowd(client: Client, watched: Watched, posts: Sequence[Post]) -> floa
     finally:
         sight.close()
     answers = wear.answers(exchanges)
-    tokens = sum(map(_tokens, answers))
+    tokens = sum(map(wear.tokens, answers))
     asked = counters.Asked(watched.url, watched.dialect, len(answers), tokens)
     seen = await counters.look_after(client, asked, before)
     if seen.foreign:
@@ -81,14 +80,6 @@ def _side_by_side(requests: int, waited: int, looks: Sequence[Pressure], hint: s
         raise failures.turned_away(waited, requests)
     what = f"was never seen to run {requests} requests at once, nor to let one wait: they were over too soon"
     raise Failure(what, "raise the scenario's max_tokens")
-
-
-def _tokens(answer: Answer) -> int:
-    """What was counted of it; each chunk one where nothing tells."""
-    try:
-        return count(answer).tokens
-    except (BadStream, Uncounted):
-        return sum(delta.real for delta in answer.deltas)
 
 
 def _seconds(answers: Sequence[Answer]) -> float:

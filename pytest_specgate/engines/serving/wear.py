@@ -10,7 +10,6 @@ from pytest_specgate.engines.serving.accounting import Uncounted, count
 from pytest_specgate.engines.serving.failures import broken_off, cut_short
 from pytest_specgate.engines.serving.sse import events
 from pytest_specgate.engines.serving.stream import Answer, BadStream, read
-from pytest_specgate.engines.serving.tally import since
 
 if TYPE_CHECKING:
     from pytest_specgate.engines.serving.client import Client, Exchange, Post
@@ -21,14 +20,15 @@ Drafts = tuple[int, int]
 
 
 async def ask(client: Client, url: str, dialect: Dialect, posts: Sequence[Post]) -> Drafts | None:
-    """Send the posts; what was drafted and kept, None where nothing tells. Raises Failure."""
+    """Send the posts; what was drafted and kept, None where nothing tells of them alone. Raises Failure."""
     before = await counters.look(client, url, dialect)
-    own = [_of(answer, dialect) for answer in answers(await client.ask(posts))]
+    answered = answers(await client.ask(posts))
+    own = [_of(answer, dialect) for answer in answered]
     known = [one for one in own if one is not None]
     if len(known) == len(own):
         return sum(drafted for drafted, _ in known), sum(accepted for _, accepted in known)
-    after = await counters.look(client, url, dialect)
-    found = since(before, after) if before is not None and after is not None else None
+    asked = counters.Asked(url, dialect, len(posts), sum(map(tokens, answered)))
+    found = (await counters.look_after(client, asked, before)).counts
     if found is None or found.drafted is None or found.accepted is None:
         return None
     return found.drafted, found.accepted
@@ -46,6 +46,14 @@ def answers(exchanges: Sequence[Exchange]) -> list[Answer]:
             raise cut_short(any(delta.real for delta in answer.deltas))
         found.append(answer)
     return found
+
+
+def tokens(answer: Answer) -> int:
+    """What was counted of it; each chunk one where nothing tells."""
+    try:
+        return count(answer).tokens
+    except (BadStream, Uncounted):
+        return sum(delta.real for delta in answer.deltas)
 
 
 def _of(answer: Answer, dialect: Dialect) -> Drafts | None:
