@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from pytest_specgate.decoding.sending import sent
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -41,7 +43,7 @@ class Span:
     def positions(self, device: Any) -> Tensor:
         """The tokens' positions, ``[rows, width]``."""
         ahead = torch.arange(self.width, device=device)
-        return torch.tensor(self.starts, device=device)[:, None] + ahead
+        return sent(self.starts, device)[:, None] + ahead
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.randomness import Purpose, uniforms
+from pytest_specgate.decoding.sending import sent
 
 
 class Chooser:
@@ -20,8 +21,8 @@ class Chooser:
         self.greedy = all(row.job.greedy for row in rows)
         self._processed = any(row.job.processors for row in rows)
         if not self.greedy:
-            self._seeds = torch.tensor([[row.job.seed] for row in rows], device=device)
-            self._next = torch.tensor([[len(row.tokens)] for row in rows], device=device)
+            self._seeds = sent([[row.job.seed] for row in rows], device)
+            self._next = sent([[len(row.tokens)] for row in rows], device)
 
     def shaped(self, scores: Tensor, drafted: Tensor) -> Tensor:
         """Apply each row's processors to ``scores [rows, width, vocabulary]``.

@@ -132,7 +132,8 @@ class LeanForward:
         else:
             packed = queries.reshape(rows, self._shared, self._each * width, self._size)
             found = scaled_dot_product_attention(packed, keys, values, attn_mask=mask, scale=self._scale)
-            found = found.view(rows, self._heads, width, self._size)
+            # A GPU's kernels for masks lay their result out token by token, so no view of it need exist.
+            found = found.reshape(rows, self._heads, width, self._size)
         return layer.matrices.attended(found.transpose(1, 2).reshape(rows, width, -1), hidden)
 
 
@@ -158,12 +159,24 @@ def lean(model: Any, anatomy: Anatomy, drive: Callable[[Any], proof.Driven]) -> 
         if model.dtype in ROUGH and (doubt := proof.objection(model, drive)):
             return Admission(doubt=doubt)
         made = LeanForward(model)
-        if agree(_probed(made, model), own):
+        doubt = _doubt(made, model, own)
+        if not doubt:
             return Admission(made)
         if not agree(_own_scores(model), own):
             what = f"{anatomy.name}: its matrices give other scores once they are packed for this processor"
             raise Refusal(what, "use kind: transformers, and report this with the processor's name")
-        return Admission(doubt="its scores lie further apart from its modules' than rounding moves them")
+        return Admission(doubt=doubt)
+
+
+def _doubt(made: LeanForward, model: Any, own: Tensor) -> str:
+    """What the probe says against the forward; empty for nothing. Memory that runs out is no doubt."""
+    try:
+        same = agree(_probed(made, model), own)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # a kernel of some device that takes none of it
+        return f"its forward does not run here ({str(error).splitlines()[0][:200]})"
+    return "" if same else "its scores lie further apart from its modules' than rounding moves them"
 
 
 def _plain(model: Any) -> bool:

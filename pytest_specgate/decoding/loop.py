@@ -20,6 +20,7 @@ from pytest_specgate.decoding.meter import Meter
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import NotFinite, Refusal
 from pytest_specgate.decoding.scheduler import Scheduler
+from pytest_specgate.decoding.sending import sent
 from pytest_specgate.decoding.verifier import ExactVerifier, Judgement, Verifier
 from pytest_specgate.records import Round
 
@@ -123,7 +124,7 @@ class Decoder:
         # The target's own token ends every block, so a draft that fills the budget could not be kept whole.
         draft = self.drafter.propose(rows, [min(self._allowed(row), row.left - 1) for row in rows])
         self.meter.lap("draft")
-        last = torch.tensor([[row.tokens[-1]] for row in rows], device=self.target.device)
+        last = sent([[row.tokens[-1]] for row in rows], self.target.device)
         block = torch.cat((last, draft.tokens), dim=1) if draft.width else last
         scores = self.target.forward(block, Span(tuple(len(row.tokens) - 1 for row in rows), 1 + draft.width))
         self.meter.lap("verify")

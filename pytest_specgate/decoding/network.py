@@ -19,6 +19,7 @@ from pytest_specgate.decoding.cache import SlotCache, Span
 from pytest_specgate.decoding.lean import CLASSES, ROUGH, LeanForward, lean
 from pytest_specgate.decoding.recorded import Recorder, Recordings
 from pytest_specgate.decoding.refusal import Refusal
+from pytest_specgate.decoding.sending import sent
 
 #: Prompt tokens of one forward: bounds the mask and the scores of a long prompt.
 PREFILL_CHUNK = 1024
@@ -136,7 +137,7 @@ class Network:
         scores: Tensor | None = None
         for start in range(0, len(prompt), PREFILL_CHUNK):
             part = prompt[start : start + PREFILL_CHUNK]
-            tokens = torch.tensor([list(part)], device=self._device)
+            tokens = sent([list(part)], self._device)
             scores = self.forward(tokens, Span((start,), len(part), slot), keep=1)
         if scores is None:
             raise ValueError("an empty prompt has no next token")
@@ -149,7 +150,7 @@ class Network:
         """
         for slot, text in enumerate(texts):
             self.prefill(text, slot)
-        block = torch.tensor([[text[-1]] * width for text in texts], device=self._device)
+        block = sent([[text[-1]] * width for text in texts], self._device)
         span = Span(tuple(map(len, texts)), width)
         return lambda: self.forward(block, span)
 
@@ -161,7 +162,7 @@ class Network:
         self.reserve(1, len(prompt) + len(output))
         yield self.prefill(prompt, 0)[0]
         for at in range(0, len(output) - 1, width):
-            block = torch.tensor([list(output[at : min(at + width, len(output) - 1)])], device=self._device)
+            block = sent([list(output[at : min(at + width, len(output) - 1)])], self._device)
             yield self.forward(block, Span((len(prompt) + at,), block.shape[1]))[0]
 
     def whole(self, prompt: Sequence[int], output: Sequence[int], most: int) -> Iterator[Tensor]:
@@ -172,7 +173,7 @@ class Network:
         for start in range(0, len(tokens), step):
             part = tokens[start : start + step]
             asked = start + len(part) - max(start, first)
-            block = torch.tensor([part], device=self._device)
+            block = sent([part], self._device)
             scores = self.forward(block, Span((start,), len(part)), keep=max(1, asked))
             if asked > 0:
                 yield scores[0]

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from pytest_specgate.decoding.job import Row
+from pytest_specgate.decoding.sending import sent
 
 _NEVER = float("-inf")
 #: So many best tokens hold the nucleus of most positions.
@@ -151,8 +152,8 @@ class LogitBias:
     def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
         """Return scores with the biases added."""
         del row, drafted, before
-        tokens = torch.tensor(list(self.bias), device=scores.device)
-        added = torch.tensor(list(self.bias.values()), dtype=scores.dtype, device=scores.device)
+        tokens = sent(list(self.bias), scores.device)
+        added = sent(list(self.bias.values()), scores.device, scores.dtype)
         return scores.index_add(-1, tokens, added.expand(len(scores), -1))
 
 
@@ -165,7 +166,7 @@ class RepetitionPenalty:
     def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
         """Return scores with what was seen made less likely, in prompt, output and the drafts before a position."""
         seen = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
-        seen[:, torch.tensor(row.tokens, device=scores.device)] = True
+        seen[:, sent(row.tokens, scores.device)] = True
         for place in range(len(scores)):
             seen[place, drafted[: before + place]] = True
         penalised = torch.where(scores > 0, scores / self.penalty, scores * self.penalty)
@@ -181,7 +182,7 @@ class CountPenalty:
 
     def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
         """Return scores with what was said made less likely, in the output and the drafts before a position."""
-        said = torch.tensor(row.tokens[len(row.job.prompt) :], dtype=torch.long, device=scores.device)
+        said = sent(row.tokens[len(row.job.prompt) :], scores.device)
         counts = torch.zeros_like(scores)
         for place, position in enumerate(counts):
             text = torch.cat((said, drafted[: before + place]))
@@ -203,7 +204,7 @@ class MinTokens:
         if early <= 0:
             return scores
         scores = scores.clone()
-        scores[:early, list(self.eos)] = _NEVER
+        scores[:early, sent(self.eos, scores.device)] = _NEVER
         return scores
 
 
@@ -216,14 +217,15 @@ class BadWords:
     def __call__(self, scores: Tensor, row: Row, drafted: Tensor, before: int) -> Tensor:
         """Return scores with what would complete a bad word at minus infinity."""
         longest = max(map(len, self.words))
-        text = torch.tensor(row.tokens[-longest:], device=scores.device)
+        text = sent(row.tokens[-longest:], scores.device)
         text = torch.cat((text, drafted))
+        begins = [sent(word[:-1], scores.device) for word in self.words]
         scores = scores.clone()
         for place, position in enumerate(scores):
             end = len(text) - len(drafted) + before + place
-            for word in self.words:
+            for word, begin in zip(self.words, begins):
                 start = end - len(word) + 1
                 if start >= 0:
-                    begun = (text[start:end] == torch.tensor(word[:-1], device=text.device)).all()
+                    begun = (text[start:end] == begin).all()
                     position[word[-1]] = torch.where(begun, _NEVER, position[word[-1]])
         return scores

@@ -82,6 +82,8 @@ def objection(model: Any, drive: Callable[[Any], Driven]) -> str:
     try:
         with torch.inference_mode():
             return _objection(model, drive)
+    except torch.OutOfMemoryError:
+        raise
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
         return f"a miniature of it cannot be tried ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -155,19 +156,23 @@ class Recordings:
         return Shape(rows, span.width, length, self._forward.layers)
 
 
-def cuda_recorder() -> Recorder:
-    """Record as CUDA graphs, on one stream of their own and in one pool of memory."""
+def cuda_recorder(device: torch.device) -> Recorder:
+    """Record as CUDA graphs of this device, on a stream of their own and in one pool of memory."""
     pool: Any = torch.cuda.graph_pool_handle()
-    side = torch.cuda.Stream()
+    side = _side(device)
 
     def record(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        side.wait_stream(torch.cuda.current_stream())
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
+        side.wait_stream(current)
         with torch.cuda.stream(side):  # what allocates or chooses kernels at first use must not be recorded
             run()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, stream=side):
-            scores = run()
+        current.wait_stream(side)
+        try:
+            with torch.cuda.device(device), torch.cuda.graph(graph, pool=pool, stream=side):
+                scores = run()
+        except RuntimeError:
+            torch.cuda.set_stream(current)  # where recording breaks off, PyTorch stays on the other stream
+            raise
 
         def replay() -> Tensor:
             graph.replay()
@@ -176,6 +181,12 @@ def cuda_recorder() -> Recorder:
         return replay
 
     return record
+
+
+@cache
+def _side(device: torch.device) -> Any:
+    """The stream that recordings of a device are made on: for each one that computes, cuBLAS keeps memory for good."""
+    return torch.cuda.Stream(device)
 
 
 def _places(starts: tuple[int, ...], width: int, cache: SlotCache, device: Any) -> Tensor:

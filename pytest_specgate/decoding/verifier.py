@@ -20,6 +20,7 @@ from pytest_specgate.decoding.choice import Chooser, best, drawn
 from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.randomness import Purpose
+from pytest_specgate.decoding.sending import sent
 
 
 class Heard(NamedTuple):
@@ -112,7 +113,7 @@ def _rejecting(chooser: Chooser, odds: Tensor, draft: Draft) -> Judgement:
 def _residual(odds: Tensor, draft: Draft, kept: Tensor, row: Tensor) -> Tensor:
     """What the token after the kept drafts is drawn from, ``[rows, vocabulary]``: less what a rejected draft had."""
     after = odds[row, kept]
-    rejected = kept < torch.tensor(draft.counts, device=kept.device)
+    rejected = kept < sent(draft.counts, kept.device)
     place = kept.clamp(max=draft.width - 1)
     if draft.odds is None:
         taken = torch.zeros_like(after).scatter_(-1, draft.tokens[row, place][:, None], 1.0)
@@ -127,7 +128,7 @@ def _residual(odds: Tensor, draft: Draft, kept: Tensor, row: Tensor) -> Tensor:
 def _proposed(draft: Draft) -> Tensor:
     """Which places of ``[rows, width]`` hold a proposal."""
     device = draft.tokens.device
-    counts = torch.tensor(draft.counts, device=device)[:, None]
+    counts = sent(draft.counts, device)[:, None]
     return torch.arange(draft.width, device=device) < counts
 
 

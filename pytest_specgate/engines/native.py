@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.base import EngineContext, Timed
@@ -96,7 +97,7 @@ class NativeEngine(HoldsModels):
             hint = "remove 'graphs' or choose device: cuda"
             raise EngineError(self._name, f"graphs are recorded on a GPU, and this is {self._device}", hint)
         for network in self._networks():
-            network.record(cuda_recorder)
+            network.record(partial(cuda_recorder, network.device))
 
     def _warn_of_doubts(self) -> None:
         for network in self._networks():

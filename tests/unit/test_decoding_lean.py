@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pytest_specgate.decoding import lean
 from pytest_specgate.decoding.cache import SlotCache, SlotLayer, Span
 from pytest_specgate.decoding.network import PREFILL_CHUNK, Network
 from pytest_specgate.decoding.product import product
@@ -59,6 +60,39 @@ def test_ragged_blocks_are_scored_as_whole_texts_are(changes: dict[str, Any]) ->
 
     for slot, length in enumerate(lengths):
         torch.testing.assert_close(scores[slot], own[slot, length : length + width], rtol=0, atol=1e-5)
+
+
+def test_attention_may_lay_its_result_out_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CUDA's kernel for masks does: strides of its result by PyTorch's own account, on no device."""
+    sizes = ((2, 2, 6, 8), (2, 2, 20, 8), (2, 2, 20, 8), (2, 2, 6, 20))
+    found, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
+        *(torch.empty(size, device="meta") for size in sizes), compute_log_sumexp=False
+    )
+    assert found.transpose(1, 2).is_contiguous()
+    attention, plain = lean.scaled_dot_product_attention, Network(build("Llama"))
+
+    def laid_out(*given: Any, **named: Any) -> Tensor:
+        return attention(*given, **named).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr(lean, "scaled_dot_product_attention", laid_out)
+    network = Network(build("Llama"))
+    assert network.forward_name == "lean"
+    with torch.inference_mode():
+        scores = [torch.cat([*one.forced([3, 1, 4], [1, 5, 9, 2, 6, 5], 3)]) for one in (plain, network)]
+    assert torch.equal(*scores)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_forward_that_does_not_run_here_is_told_and_left_alone(memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any, **named: Any) -> Tensor:
+        raise torch.OutOfMemoryError("out of memory") if memory else RuntimeError("no kernel takes this\nhere")
+
+    monkeypatch.setattr(lean, "scaled_dot_product_attention", fails)
+    if memory:
+        with pytest.raises(torch.OutOfMemoryError):
+            Network(build("Llama"))
+    else:
+        assert Network(build("Llama")).doubt == "its forward does not run here (no kernel takes this)"
 
 
 def test_the_modules_keep_their_weights_and_nothing_is_kept_twice() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.sending import sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def nothing(rows: int, device: Any) -> Draft:
 def padded(rows: Sequence[Sequence[int]], device: Any) -> Tensor:
     """Rows of different lengths as one tensor, zeros at their ends."""
     width = max(map(len, rows))
-    return torch.tensor([[*row, *([0] * (width - len(row)))] for row in rows], dtype=torch.long, device=device)
+    return sent([[*row, *([0] * (width - len(row)))] for row in rows], device)
 
 
 class Drafter(Protocol):

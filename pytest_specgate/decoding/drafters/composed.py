@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 from pytest_specgate.decoding.drafters.base import Draft, Drafter
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.sending import sent
 
 
 class Composed:
@@ -61,7 +62,7 @@ def _merged(first: Draft, second: Draft, by_first: Sequence[bool]) -> Draft:
     if not first.width or not second.width:
         return first if first.width else second
     width = max(first.width, second.width)
-    mine = torch.tensor(by_first, device=first.tokens.device)
+    mine = sent(by_first, first.tokens.device, torch.bool)
     one, other = _wide(first.tokens, width), _wide(second.tokens, width)
     counts = tuple(a if served else b for a, b, served in zip(first.counts, second.counts, by_first))
     odds = None

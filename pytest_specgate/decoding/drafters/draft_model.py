@@ -19,6 +19,7 @@ from pytest_specgate.decoding.drafters.base import Draft, nothing, padded
 from pytest_specgate.decoding.drafters.stepwise import Begun, continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.sending import sent
 
 
 class DraftModel:
@@ -76,7 +77,7 @@ class DraftModel:
         scores = self._network.forward(block, Span(tuple(self._held[: len(rows)]), block.shape[1]))
         if block.shape[1] == 1:
             return scores[:, 0]
-        last = torch.tensor([max(len(tokens) - 1, 0) for tokens in lacking], device=scores.device)
+        last = sent([max(len(tokens) - 1, 0) for tokens in lacking], scores.device)
         return scores[torch.arange(len(rows), device=scores.device), last]
 
     def settle(self, accepted: Sequence[int]) -> None:

@@ -19,6 +19,7 @@ from pytest_specgate.decoding.drafters.stepwise import Begun, continued
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.refusal import Refusal
+from pytest_specgate.decoding.sending import sent
 
 
 class EarlyExit:
@@ -58,7 +59,7 @@ class EarlyExit:
         if not max(limits):
             return nothing(len(rows), device)
         lengths = tuple(len(row.tokens) for row in rows)
-        last = torch.tensor([[row.tokens[-1]] for row in rows], device=device)
+        last = sent([[row.tokens[-1]] for row in rows], device)
         with shallow(self._target.model, self._layers):
             scores = self._target.forward(last, Span(tuple(length - 1 for length in lengths), 1))[:, 0]
             return continued(self._target, Chooser(rows, device), Begun(scores, lengths, limits, self._least))

@@ -15,6 +15,7 @@ from pytest_specgate.decoding.drafters.base import Draft
 from pytest_specgate.decoding.job import Row
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.randomness import Purpose, uniforms
+from pytest_specgate.decoding.sending import sent
 from pytest_specgate.decoding.verifier import Judgement
 
 
@@ -61,10 +62,10 @@ class ForcedVerifier:
         """Keep drafts by lot; what follows them is the target's best token there."""
         device = scores.device
         own = best(scores)
-        seeds = torch.tensor([[row.job.seed] for row in rows], device=device)
+        seeds = sent([[row.job.seed] for row in rows], device)
         ahead = torch.arange(draft.width, device=device)
-        places = torch.tensor([[len(row.tokens)] for row in rows], device=device) + ahead
-        proposed = ahead < torch.tensor(draft.counts, device=device)[:, None]
+        places = sent([[len(row.tokens)] for row in rows], device) + ahead
+        proposed = ahead < sent(draft.counts, device)[:, None]
         lucky = (uniforms(seeds, places, Purpose.ACCEPT) < self._rate) & proposed
         kept = lucky.long().cumprod(dim=1).sum(dim=1)
         row = torch.arange(len(rows), device=device)

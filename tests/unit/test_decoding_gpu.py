@@ -1,0 +1,151 @@
+"""What the decoder asks of a GPU, told by stand-ins: streams and graphs, copies that wait for nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pytest_specgate import decoding
+from pytest_specgate.decoding import recorded
+from pytest_specgate.decoding.recorded import cuda_recorder
+from pytest_specgate.decoding.sending import sent
+
+SECOND = torch.device("cuda:1")
+#: Where nothing is decoded: these run once, before anything is timed.
+BEFORE = {"sending.py", "proof.py"}
+
+
+class Cuda:
+    """The part of ``torch.cuda`` that recording uses; ``breaks`` at the end of a recording as a spoilt one does."""
+
+    def __init__(self) -> None:
+        self.streams: list[Any] = []
+        self.now: Any = SimpleNamespace(name="current", device=SECOND, wait_stream=lambda _: None)
+        self.devices: list[Any] = []
+        self.breaks = False
+        self.captured: list[Any] = []
+        self.replays = 0
+
+    def Stream(self, device: Any) -> Any:  # noqa: N802 - torch's name
+        self.streams.append(SimpleNamespace(name="side", device=device, wait_stream=lambda _: None))
+        return self.streams[-1]
+
+    def CUDAGraph(self) -> Any:  # noqa: N802 - torch's name
+        return SimpleNamespace(replay=self._replay)
+
+    def _replay(self) -> None:
+        self.replays += 1
+
+    def graph_pool_handle(self) -> tuple[int, int]:
+        return (0, 1)
+
+    def current_stream(self, device: Any = None) -> Any:
+        return self.now if device in (None, self.now.device) else None
+
+    def set_stream(self, stream: Any) -> None:
+        self.now = stream
+
+    @contextmanager
+    def stream(self, stream: Any) -> Iterator[None]:
+        before, self.now = self.now, stream
+        yield
+        self.now = before
+
+    @contextmanager
+    def device(self, device: Any) -> Iterator[None]:
+        self.devices.append(device)
+        yield
+
+    @contextmanager
+    def graph(self, graph: Any, pool: Any, stream: Any) -> Iterator[None]:
+        before, self.now = self.now, stream
+        try:
+            yield
+        finally:
+            self.captured.append((graph, pool, stream))
+            if self.breaks:  # as torch's own: what comes after is left undone
+                raise RuntimeError("operation failed due to a previous error during capture")
+        self.now = before
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cuda]:
+    made = Cuda()
+    monkeypatch.setattr(recorded.torch, "cuda", made)
+    recorded._side.cache_clear()
+    yield made
+    recorded._side.cache_clear()
+
+
+def test_graphs_are_recorded_on_the_models_own_device_and_one_stream_of_it(cuda: Cuda) -> None:
+    ran: list[str] = []
+
+    def run() -> Tensor:
+        ran.append(cuda.now.name)
+        return torch.tensor([1.0])
+
+    for _ in range(2):  # one for each cache
+        replay = cuda_recorder(SECOND)(run)
+    assert replay().tolist() == [1.0]
+    assert ran == ["side", "side"] * 2, "warmed up and recorded apart from what else runs"
+    assert [stream.device for stream in cuda.streams] == [SECOND]
+    assert cuda.devices == [SECOND] * 2
+    assert cuda.now.name == "current"
+    assert cuda.replays == 1
+
+
+def test_a_recording_that_breaks_off_leaves_the_stream_as_it_was(cuda: Cuda) -> None:
+    cuda.breaks = True
+    with pytest.raises(RuntimeError, match="during capture"):
+        cuda_recorder(SECOND)(lambda: torch.tensor([1.0]))
+    assert cuda.now.name == "current"
+
+
+def test_numbers_go_to_a_gpu_from_pinned_memory_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def tensor(numbers: Any, **named: Any) -> Any:
+        def to(device: Any, **how: Any) -> list[Any]:
+            asked.append({**named, "device": device, **how})
+            return list(numbers)
+
+        return SimpleNamespace(to=to)
+
+    monkeypatch.setattr(torch, "tensor", tensor)
+    assert sent([3, 4], SECOND) == [3, 4]
+    assert asked == [{"dtype": torch.long, "pin_memory": True, "device": SECOND, "non_blocking": True}]
+
+
+@pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
+def test_numbers_on_a_cpu_are_a_plain_tensor(device: Any) -> None:
+    assert torch.equal(sent([[3], [4]], device), torch.tensor([[3], [4]]))
+    assert sent([True, False], device, torch.bool).tolist() == [True, False]
+    assert sent([], device).dtype is torch.long
+
+
+def _calls(part: ast.AST, wanted: Callable[[str], bool]) -> Iterator[int]:
+    for node in ast.walk(part):
+        if isinstance(node, ast.Call) and wanted(ast.unparse(node.func)):
+            yield node.lineno
+
+
+def test_a_round_makes_no_tensor_of_numbers_in_another_way() -> None:
+    """``torch.tensor(..., device=...)`` waits for a GPU, and no CPU shows it."""
+    root = Path(decoding.__file__).parent
+    found = [
+        f"{file.name}:{line}"
+        for file in root.rglob("*.py")
+        if file.name not in BEFORE
+        for line in _calls(
+            ast.parse(file.read_text(encoding="utf-8")), {"torch.tensor", "torch.as_tensor"}.__contains__
+        )
+    ]
+    assert found == []
