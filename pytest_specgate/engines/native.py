@@ -71,6 +71,7 @@ class NativeEngine(HoldsModels):
             self._warn_of_doubts()
             if self._context.spec.graphs:
                 self._record()
+        facts.forget_loading(self._device)  # matrices were laid side by side, and lay there twice
 
     def _candidate(self, network: Network, dtype: Any) -> Decoder:
         from pytest_specgate.decoding.loop import Decoder

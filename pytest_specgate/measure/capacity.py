@@ -41,9 +41,13 @@ def largest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def measure_capacity(
-    engine: Engine, requests: Sequence[Request], arm: Arm, most: int, memory: int | None = None
+    engine: Engine, requests: Sequence[Request], arm: Arm, most: int, memory: int | None = None, *, again: bool = False
 ) -> Capacity:
-    """Search up to ``most`` requests at once, within ``memory`` bytes of this process where they are given."""
+    """Search up to ``most`` requests at once, within ``memory`` bytes of this process where they are given.
+
+    ``again`` has requests that fit run once more, and tells how fast that was: what is recorded or tuned for so many
+    of them at their first run is no part of it.
+    """
     rates: dict[int, float] = {}
 
     def fits(concurrency: int) -> bool:
@@ -51,7 +55,8 @@ def measure_capacity(
         anew = forget_peak()
         try:
             with nullcontext() if memory is None else bounded(memory):
-                traces = engine.generate(_batch(requests, concurrency), arm)
+                for _ in range(1 + again):
+                    traces = engine.generate(_batch(requests, concurrency), arm)
         except OutOfMemory:
             drain(engine)
             return False

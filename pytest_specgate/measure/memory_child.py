@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_specgate.codec import decode, encode
-from pytest_specgate.engines.base import Engine
 from pytest_specgate.engines.registry import create
 from pytest_specgate.measure.capacity import measure_capacity
 from pytest_specgate.measure.child import decode_context, serve
@@ -31,17 +30,14 @@ def run(order: dict[str, Any]) -> MemoryReading:
         if order["soak"]:
             soaked = soak(engine, requests[: order["concurrency"]], arms[0], order["soak"])
             reading = replace(reading, soak=soaked)
-        if order["most"] and _is_bounded(engine, order["memory"]):
-            found = measure_capacity(engine, requests, arms[0], order["most"], order["memory"])
+        gpu = engine.subject().get("device", "").startswith("cuda")
+        bound = None if gpu else order["memory"]
+        if order["most"] and (gpu or bound is not None):  # elsewhere running out of memory is no error
+            found = measure_capacity(engine, requests, arms[0], order["most"], bound, again=gpu)
             reading = replace(reading, capacity=found)
     finally:
         engine.close()
     return reading
-
-
-def _is_bounded(engine: Engine, memory: int | None) -> bool:
-    """Whether running out of memory is an error here: on a GPU it is, elsewhere only within a bound of ours."""
-    return memory is not None or engine.subject().get("device", "").startswith("cuda")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.scripted import ScriptedEngine
@@ -62,6 +63,21 @@ class Pool(Keeps):
     def memory(self, arms: Sequence[Arm]) -> MemoryReading:
         """Tell what is held of the pool."""
         return MemoryReading(kv_cache=self.held)
+
+
+class Records(Keeps):
+    """Takes four times as long the first time that so many requests run after a drain."""
+
+    def generate(self, requests: Sequence[Request], arm: Arm) -> list[Trace]:
+        """Generate, late where so many are new."""
+        known = len(self.cache) == len(requests)
+        traces = super().generate(requests, arm)
+        return traces if known else [_late(trace) for trace in traces]
+
+
+def _late(trace: Trace) -> Trace:
+    taken = [replace(chunk, t_ns=4 * chunk.t_ns - 3 * trace.submit_ns) for chunk in trace.chunks]
+    return replace(trace, chunks=tuple(taken), rounds=None)
 
 
 class Takes(Keeps):

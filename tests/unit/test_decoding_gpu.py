@@ -17,6 +17,7 @@ from pytest_specgate import decoding
 from pytest_specgate.decoding import recorded
 from pytest_specgate.decoding.recorded import cuda_recorder
 from pytest_specgate.decoding.sending import sent
+from pytest_specgate.engines.hf import facts
 
 SECOND = torch.device("cuda:1")
 #: Where nothing is decoded: these run once, before anything is timed.
@@ -129,6 +130,14 @@ def test_numbers_on_a_cpu_are_a_plain_tensor(device: Any) -> None:
     assert torch.equal(sent([[3], [4]], device), torch.tensor([[3], [4]]))
     assert sent([True, False], device, torch.bool).tolist() == [True, False]
     assert sent([], device).dtype is torch.long
+
+
+def test_a_gpus_peaks_are_those_of_running_and_not_of_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[str] = []
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", forgotten.append)
+    for device in ("cpu", "cuda:1"):
+        facts.forget_loading(device)
+    assert forgotten == ["cuda:1"]
 
 
 def _calls(part: ast.AST, wanted: Callable[[str], bool]) -> Iterator[int]:

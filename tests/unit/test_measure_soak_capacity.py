@@ -164,6 +164,23 @@ def test_without_a_bound_a_cpu_is_not_searched(tmp_path: Path) -> None:
     assert all(one.capacity is None for one in measure_memory(context(suite), case, suite.spec.measure).values())
 
 
+def test_speed_is_that_of_a_second_run_where_the_first_one_records(tmp_path: Path) -> None:
+    suite, _ = load(write(tmp_path, engines={"tiny": {"kind": "tests.unit.leaking:Records"}}))
+    slow, fast = (measure_capacity(started(suite), REQUESTS, Arm.CANDIDATE, 4, again=again) for again in (False, True))
+    assert slow.max_batch == fast.max_batch == 4
+    for first, second in zip(slow.rates, fast.rates):
+        assert first.concurrency == second.concurrency
+        assert second.tokens_per_second > 2 * first.tokens_per_second
+
+
+def test_a_gpu_is_searched_without_a_bound_on_the_host(tmp_path: Path) -> None:
+    bound = {"capacity": {"memory": "1 MiB", "most": 4}}
+    engines = {"tiny": {"kind": "scripted", "options": {"device": "cuda"}}}
+    suite, case = load(write(tmp_path, BATCH, engines=engines, measure=bound))
+    readings = measure_memory(context(suite), case, suite.spec.measure)
+    assert [readings[arm].capacity.max_batch for arm in Arm] == [4, 4]
+
+
 def test_a_ratio_needs_an_arm_that_runs_at_all() -> None:
     def reading(most: int) -> MemoryReading:
         return MemoryReading(capacity=Capacity(most, True, (Throughput(1, 2.0),)))

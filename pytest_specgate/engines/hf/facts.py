@@ -14,6 +14,7 @@ from pytest_specgate.decoding.drafters.base import Drafter
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading, machine, shapes, shaping
+from pytest_specgate.engines.hf.failures import empty_caches
 from pytest_specgate.engines.hf.loading import Loaded
 from pytest_specgate.engines.hf.quantizing import size
 from pytest_specgate.engines.hf.room import refuse_too_large
@@ -79,6 +80,13 @@ def memory(
         kv_cache=kv_cache,
         kv_cache_draft=kv_cache_draft,
     )
+
+
+def forget_loading(device: str) -> None:
+    """Give back to a GPU what loading held for a moment, and let its peaks begin anew: they are to be a run's."""
+    if device.startswith("cuda"):
+        empty_caches()
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def is_large(target: Loaded, device: str) -> bool:
