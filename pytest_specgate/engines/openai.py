@@ -142,7 +142,7 @@ class OpenAIEngine(ServedTexts):
         return self._traces(requests, arm, slots)
 
     def _traces(self, requests: Sequence[Request], arm: Arm, at_once: int | None) -> list[Trace]:
-        from pytest_specgate.engines.serving.traces import noted, speculated, traces
+        from pytest_specgate.engines.serving.traces import noted, speculated, traces, windowed
 
         server = self._server(arm)
         with self._telling(server.arm, server.url):
@@ -152,7 +152,8 @@ class OpenAIEngine(ServedTexts):
                 raise Failure(what, "start it without speculation, or swap the two servers")
             if self._outside is not None:
                 self._outside.note(heard, arm)
-            found = traces(heard, arm, server.dialect, seen)
+            window = server.dialect.window(server.probe, server.model)
+            found = [windowed(trace, window) for trace in traces(heard, arm, server.dialect, seen)]
             for odd in filter(None, (unlike_targets(self._servers), self._hosts.found)):
                 found = [noted(trace, odd) for trace in found]
             return found

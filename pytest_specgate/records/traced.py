@@ -85,7 +85,8 @@ class Told:
     show meanwhile. ``cached`` are the prompt's tokens that its prefix cache held already, ``preempted`` is how often a
     request was put back for want of cache; where counters of all that ran together tell them, they stand in one trace
     and are 0 in the others. ``late`` is how many seconds after it came by the clock we sent the request, which are no
-    part of its time; None where it came by none. ``notes`` are warnings.
+    part of its time; None where it came by none. ``window`` is how many tokens prompt and output may have together, as
+    the server declares it, where a text ended for length before its budget; None else. ``notes`` are warnings.
     """
 
     tokens: int | None = None
@@ -96,6 +97,7 @@ class Told:
     cached: int | None = None
     preempted: int | None = None
     late: float | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

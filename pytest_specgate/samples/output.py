@@ -111,7 +111,17 @@ def _budget_problems(trace: Trace) -> Iterator[str]:
     if trace.max_tokens and count > trace.max_tokens:
         yield f"{count} tokens for a budget of {trace.max_tokens}"
     if trace.max_tokens and trace.finish == "length" and count < trace.max_tokens:
-        yield f"finished for length after {count} of {trace.max_tokens} tokens"
+        yield from _early(trace, count)
+
+
+def _early(trace: Trace, count: int) -> Iterator[str]:
+    """An end for length before the budget, unless prompt and text fill the window that the server declares."""
+    said = f"finished for length after {count} of {trace.max_tokens} tokens"
+    window = trace.told.window if trace.told is not None else None
+    if window is None:
+        yield said
+    elif (filled := trace.prompt_tokens + count) != window:
+        yield f"{said}, {filled} tokens into the server's window of {window}"
 
 
 def _end_problems(trace: Trace) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Script:
     answers, it gives one.
 
     One that ``honours`` requests does all that they ask, and refuses prompts and budgets beyond its ``window``,
-    and the setting that it ``lacks``.
+    and the setting that it ``lacks``. Any ends a text where prompt and text are ``ends`` tokens (0 is no bound).
     ``drawn`` is whether tokens are drawn where a request has a temperature: from the ``target``, from the ``draft``, or
     ``unfiltered`` (see :mod:`tests.serving.target`). ``template`` is how many tokens the chat template makes of a
     prompt; the server counts ``misread`` more of them.
@@ -91,6 +91,7 @@ class Script:
     drawn: str = ""
     honours: bool = False
     window: int = 0
+    ends: int = 0
     lacks: str = ""
     template: int = 7
     misread: int = 0
@@ -208,6 +209,7 @@ def _said(script: Script, body: Mapping[str, Any]) -> tuple[list[tuple[int, str]
     """Tokens as (id, text), the end of text being the last unless the budget cuts it, and the finish reason."""
     budget, size = int(body["max_tokens"]), len(script.words)
     prompt = prompt_ids(script, body)
+    budget = min(budget, script.ends - len(prompt)) if script.ends else budget
     if script.honours or (script.drawn and body.get("temperature")):
         from tests.serving.target import written
 

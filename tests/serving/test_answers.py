@@ -12,7 +12,7 @@ from pytest_specgate.engines.serving.accounting import ESTIMATED_CHUNKS
 from pytest_specgate.engines.serving.client import Exchange
 from pytest_specgate.engines.serving.counters import Seen
 from pytest_specgate.engines.serving.dialects import DIALECTS
-from pytest_specgate.engines.serving.traces import hear, traces
+from pytest_specgate.engines.serving.traces import FULL, hear, traces
 from pytest_specgate.errors import EngineError, Unsupported
 from pytest_specgate.gates.honoured import Measure, broken
 from pytest_specgate.identities import trace_problems
@@ -77,6 +77,41 @@ def test_a_usage_of_all_answers_leaves_each_within_its_budget(
     made = traces(heard, Arm.CANDIDATE, DIALECTS["plain"], Seen())
     assert sum(trace.output_tokens for trace in made) == tokens
     assert [problem for trace in made for problem in accounting_problems(trace)] == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "problem"),
+    [
+        (15, ""),
+        (14, "finished for length after 7 of 64 tokens, 14 tokens into the server's window of 15"),
+        (16, "finished for length after 9 of 64 tokens, 16 tokens into the server's window of 15"),
+        (30, ""),  # the text is over before
+    ],
+)
+@pytest.mark.parametrize("arm", list(Arm))
+def test_an_end_for_length_before_the_budget_is_right_where_the_declared_window_is_full(
+    arms: Pair, arm: Arm, ends: int, problem: str
+) -> None:
+    engine, *servers = arms(Script(pattern=(1, 3, 2), ends=ends), Script(ends=ends), start=False, dialect="llamacpp")
+    for server in servers:
+        props = {"default_generation_settings": {"n_ctx": 15}, "total_slots": 1}
+        server.pages["/props"] = (200, "application/json", json.dumps(props))
+    engine.start()
+
+    (found,) = engine.generate([ask()], arm)
+
+    assert accounting_problems(found) == ((problem,) if problem else ())
+    assert found.told is not None
+    assert (FULL in found.told.notes) == (ends == 15)
+    assert (found.told.window is None) == (ends == 30)
+
+
+def test_an_end_for_length_before_the_budget_is_wrong_where_no_window_is_declared(arms: Pair) -> None:
+    engine, _, _ = arms(Script(ends=15), dialect="llamacpp")
+
+    (found,) = engine.generate([ask()], Arm.CANDIDATE)
+
+    assert accounting_problems(found) == ("finished for length after 8 of 64 tokens",)
 
 
 def test_a_usage_that_cannot_be_of_answers_that_all_met_their_budget_is_a_problem() -> None:

@@ -17,6 +17,7 @@ from pytest_specgate.records import Arm, Counts, Request, Told, Trace
 from pytest_specgate.units import many
 
 WAITED = "the server was busy (429 or 503) and asked to wait before it answered: fewer ran side by side than asked for"
+FULL = "the server's context window was full before max_tokens: lower max_tokens, or give the server a larger window"
 _EOS_REASONS = frozenset({"stop", "eos", "eos_token", "end_turn"})
 
 
@@ -145,6 +146,14 @@ def traces(heard: Sequence[Heard], arm: Arm, dialect: Dialect, seen: Seen) -> li
         trace = _trace(one, arm, told)
         found.append(trace if rounds is None else replace(trace, rounds=rounds, prefill_tokens=1))
     return found
+
+
+def windowed(trace: Trace, window: int | None) -> Trace:
+    """The same with the window that the server declares, where its text ended for length before its budget."""
+    if window is None or trace.finish != "length" or trace.output_tokens >= trace.max_tokens:
+        return trace
+    found = replace(trace, told=replace(trace.told or Told(), window=window))
+    return noted(found, FULL) if trace.prompt_tokens + trace.output_tokens == window else found
 
 
 def noted(trace: Trace, note: str) -> Trace:
