@@ -11,34 +11,30 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.registry import create
 from pytest_specgate.engines.serving import facts
 from pytest_specgate.engines.serving.failures import Busy, Failing, Failure, Lacking
-from pytest_specgate.engines.serving.footprint import peak_resident
 from pytest_specgate.engines.serving.hosts import Hosts
 from pytest_specgate.engines.serving.identity import weights
 from pytest_specgate.engines.serving.launching import arm_server, hosts_for
+from pytest_specgate.engines.serving.looked_at import ServedMemory
 from pytest_specgate.engines.serving.met import Server, require_library, unlike_targets
 from pytest_specgate.engines.serving.outside import Outside, Source
 from pytest_specgate.engines.serving.texts import ServedTexts
 from pytest_specgate.errors import EngineError, TurnedAway, Unsupported
 from pytest_specgate.masking import MASK
-from pytest_specgate.records import Arm, Capability, MemoryReading, Place, Request, Trace
+from pytest_specgate.records import Arm, Capability, Place, Request, Trace
 from pytest_specgate.suite.servers import ServerSpec
 from pytest_specgate.units import did_you_mean
 
 if TYPE_CHECKING:
     from pytest_specgate.engines.serving.client import Client, Post
     from pytest_specgate.engines.serving.counters import Seen
-    from pytest_specgate.engines.serving.gpus import Unseen
     from pytest_specgate.engines.serving.loop import LoopThread
-    from pytest_specgate.engines.serving.members import Members
     from pytest_specgate.engines.serving.traces import Heard
-    from pytest_specgate.engines.serving.watching import Watched
 
 
 #: How long after a failure the end of a server's process is told, and after one that it may be dying of: as long as it
@@ -48,7 +44,7 @@ _WORD_SECONDS, _LAST_WORD_SECONDS = 2.0, 60.0
 _KINDS = {Lacking: Unsupported, Busy: TurnedAway}
 
 
-class OpenAIEngine(ServedTexts):
+class OpenAIEngine(ServedMemory, ServedTexts):
     """The engine protocol over two servers."""
 
     #: Without what shows once the servers were met: whether texts can be scored, and prompts be token ids.
@@ -158,38 +154,6 @@ class OpenAIEngine(ServedTexts):
                 found = [noted(trace, odd) for trace in found]
             return found
 
-    def watch(self, blocks: Sequence[Sequence[Request]], arm: Arm, soak: int = 0) -> MemoryReading:
-        """Run the blocks, and look at the server's processes and gauges meanwhile. Raises EngineError."""
-        from pytest_specgate.engines.serving.watching import watch
-
-        (loop, client), server = self._connected(), self._server(arm)
-        watched = self._watched(server)
-        with self._telling(arm, server.url):
-            posts = [self._posts(requests, server) for requests in blocks]
-            return loop.run(watch(client, watched, posts, soak))
-
-    def crowd(self, requests: Sequence[Request], arm: Arm) -> float | None:
-        """Return tokens per second of all requests at once, None where the server had some wait. Raises EngineError."""
-        from pytest_specgate.engines.serving.crowd import crowd
-
-        (loop, client), server = self._connected(), self._server(arm)
-        on = "ignore_eos" in server.dialect.keys
-        with self._telling(arm, server.url):
-            posts = self._posts([replace(one, ignore_eos=on or one.ignore_eos) for one in requests], server)
-            return loop.run(crowd(client, self._watched(server), posts))
-
-    def _watched(self, server: Server) -> Watched:
-        from pytest_specgate.engines.serving.watching import Watched
-
-        return Watched(server.arm, server.url, server.dialect, self._members(server), server.rooms)
-
-    def _members(self, server: Server) -> Members | Unseen:
-        """The server's processes: those started here, named in the suite, or listening on this machine."""
-        from pytest_specgate.engines.serving.members import listening, named
-
-        pid = arm_server(self._spec, server.arm).pid
-        return self._hosts.members(server.arm) or (listening(server.url) if pid is None else named(pid))
-
     def _posts(self, requests: Sequence[Request], server: Server) -> list[Post]:
         from pytest_specgate.engines.serving.wire import post
 
@@ -207,19 +171,6 @@ class OpenAIEngine(ServedTexts):
         return heard, loop.run(counters.look_after(client, asked, before))
 
     # --- facts -------------------------------------------------------------------------------------------
-
-    def memory(self, arms: Sequence[Arm]) -> MemoryReading:
-        """Return the resident peak of servers that were started here; others may be on other machines.
-
-        Raises EngineError for those.
-        """
-        ours = [self._hosts.members(arm) for arm in arms]
-        peaks = [peak_resident(members.pids()) if members else None for members in ours]
-        if peaks and None not in peaks:
-            return MemoryReading(host_rss=sum(peak for peak in peaks if peak is not None))
-        names = " and ".join(arm.value for arm in arms)
-        what = f"the memory of the {names} server cannot be measured over HTTP"
-        raise EngineError(self._name, what, "remove the memory gates of this engine")
 
     def place(self) -> Place:
         """Return what the suite says that the servers run on.

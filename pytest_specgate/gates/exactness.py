@@ -18,30 +18,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pytest_specgate.gates.context import JudgeContext, Judged, NoVerdict
+from pytest_specgate.gates.noise import FINE, LEAST_OUTSIDE, is_tie, tied_within, tolerance
 from pytest_specgate.gates.parts import declared, unmeasured
 from pytest_specgate.logits import Between, Choices, Control, Divergence, TextRegrets
 from pytest_specgate.records import Check, Interval, Outcome, Samples, Stored
-from pytest_specgate.stats.choosing import beyond, more_than, reach
+from pytest_specgate.stats.choosing import beyond, more_than
 from pytest_specgate.stats.proportions import chance_of_more
 from pytest_specgate.suite.cases import Gate
 
-#: The noise is the control's largest change times this: a larger sample has a larger maximum.
-FACTOR = 1.5
-#: Nor is it less than so many units in the last place of a typical highest logit.
-LEAST_ULPS = 2.0
 #: Beyond this, in logits, a near tie and a fault look alike.
 MOST_NOISE = 0.75
 #: With fewer control tokens their largest change says little.
 LEAST_CONTROL = 128
-#: A server's forwards of one and of several tokens are not known to agree with those that scored: in 16 bits the gap of
-#: two logits from 16 to 32 moves by so much between any two of them.
-LEAST_OUTSIDE = 0.25
-#: What the noise of a server may pass for once in so many runs, here and for near ties.
-_RARE = 1e-3
 _OTHER_SCORER = "score with the server's own weights and dtype, or by the server itself"
-_MANTISSA = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
-#: In these a tie that rounding can turn is so rare that equal arithmetic means equal texts.
-FINE = frozenset({"float32", "float64"})
 
 
 def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeContext) -> Judged:  # noqa: ARG001 - as all
@@ -57,34 +46,6 @@ def judge(gate: Gate, samples: Samples, stored: Stored | None, context: JudgeCon
     required = gate.spec.limit.text if gate.spec.limit else ""
     check = Check("limit", required, outcome, f"greedy exactness: {declared(found.max_tv)}{reason}", value, needed)
     return Judged((check,), value, warnings=tuple(_notes(found, tied)))
-
-
-def tolerance(control: Control, dtype: str) -> float:
-    """The regret, in logits, that this machine's rounding explains.
-
-    From outside: that of which noise puts so few tokens beyond it that two would be rare.
-    """
-    if (law := control.between) is not None:
-        return max(LEAST_OUTSIDE, reach(control.tokens, law.density, law.scale, math.sqrt(_RARE)))
-    return max(FACTOR * control.gap_change, LEAST_ULPS * ulp(control.median_best, dtype))
-
-
-def ulp(value: float, dtype: str) -> float:
-    """The unit in the last place of a number; 0 for a dtype whose rounding is not known."""
-    if dtype not in _MANTISSA or value == 0:
-        return 0.0
-    return math.ldexp(1.0, math.frexp(abs(value))[1] - 1 - _MANTISSA[dtype])
-
-
-def is_tie(divergence: Divergence, noise: float) -> bool:
-    """Whether the target scores both tokens alike, within its noise: ``numerical_tie``, else ``real_divergence``."""
-    return any(far is not None and far <= noise for far in (divergence.gap, divergence.regret))
-
-
-def tied_within(control: Control, dtype: str) -> float:
-    """Up to which gap two tokens tie: from outside, one that the reference server itself shows is none either."""
-    noise = tolerance(control, dtype)
-    return noise if control.between is None else max(noise, control.between.worst)
 
 
 def _found(gate: Gate, samples: Samples, context: JudgeContext) -> Choices:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_specgate.gates.context import JudgeContext, Judged
-from pytest_specgate.gates.exactness import FINE, tolerance
 from pytest_specgate.gates.honoured import Broken, Measure, broken, parted
+from pytest_specgate.gates.noise import FINE, tolerance
 from pytest_specgate.gates.parts import unmeasured
 from pytest_specgate.gates.unchecked import unchecked
 from pytest_specgate.records import Check, Interval, Outcome, Probe, Samples, Stored, Sweep

@@ -1,25 +1,20 @@
-"""The sweep's measuring pass: every probe by both arms, and what the target says of the answers that it decides.
-
-One call at a time, nothing is timed. What an engine says that it cannot do is left out by name; what it declines is put
-down as declined, and what it raises besides as a crash: judging is left to the gate.
-"""
+"""The sweep's measuring pass: every probe by both arms, and what the target says of the answers that it decides."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 
 from pytest_specgate.engines.base import ChanceScorer, Engine, FromOutside, Scorer, Tokenized
-from pytest_specgate.errors import Ended, OutOfMemory, SpecgateError, Unsupported
-from pytest_specgate.identities import trace_problems
+from pytest_specgate.errors import SpecgateError
 from pytest_specgate.logits import Control
 from pytest_specgate.measure.fitting import log_chances
 from pytest_specgate.measure.outside import known, outsider, scorable
 from pytest_specgate.measure.probes import Ground, Said, first, not_asked, then
 from pytest_specgate.measure.probes.ground import COMPANY, TEXT
+from pytest_specgate.measure.probing import Asking, sent
 from pytest_specgate.measure.run import unmeasured
 from pytest_specgate.measure.scoring import Asked, control_for, scores_of
 from pytest_specgate.records import (
@@ -32,14 +27,11 @@ from pytest_specgate.records import (
     Reply,
     Request,
     Sweep,
-    Trace,
 )
 from pytest_specgate.suite.cases import Case
 
 #: The longest prompt of a sweep, in tokens: reading more takes a CPU too long.
 LONGEST, LONGEST_ON_GPU = 1024, 8192
-#: How often a server that failed is asked whether it lives.
-TRIES = 3
 #: With fewer different ids in a text, prompts would all look alike.
 LEAST_WORDS = 24
 #: At this temperature a draw turns ties alone, and the noise covers those.
@@ -50,7 +42,7 @@ def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> M
     """All probes by both arms. The engine must be started. Raises EngineError where it cannot be asked, OutOfMemory."""
     started = time.monotonic()
     ground = _ground(engine)
-    asking = _Asking(engine, case.id, progress)
+    asking = Asking(engine, case.id, progress)
     asking.ask(_allowed(engine, first(ground), asking))
     if ground.served and not asking.probes:  # a protocol without a word for it
         ground = replace(ground, past_end=False)
@@ -67,9 +59,7 @@ def sweep_case(engine: Engine, case: Case, progress: Callable[[str], None]) -> M
     return replace(blank, sweep=sweep, seconds=seconds)
 
 
-def _judgeable(
-    engine: Engine, case: Case, asking: _Asking, measured: Measurement
-) -> tuple[list[Reply], Control | None]:
+def _judgeable(engine: Engine, case: Case, asking: Asking, measured: Measurement) -> tuple[list[Reply], Control | None]:
     """The replies with what the target says of them, and its control. Raises EngineError, OutOfMemory."""
     if Capability.LOGITS not in engine.capabilities or not isinstance(engine, Scorer) or not measured.pairs:
         return asking.replies, None
@@ -90,88 +80,6 @@ def decided(request: Request) -> bool:
     """Whether only the most likely token can be said: greedy or as good as, or drawn from what filters leave of one."""
     sampling = request.sampling
     return sampling.temperature <= COLD or sampling.top_k == 1 or sampling.min_p == 1 or sampling.top_p < 1e-3
-
-
-@dataclass(slots=True)
-class _Asking:
-    """Probes and replies so far; ``lacking`` are those that an arm does not take at all."""
-
-    engine: Engine
-    case: str
-    progress: Callable[[str], None]
-    probes: list[Probe] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    lacking: set[str] = field(default_factory=set)
-    gone: bool = False
-
-    def ask(self, probes: Sequence[Probe]) -> None:
-        """Ask both arms, those of one company in one call."""
-        for company, group in groupby(probes, key=lambda probe: probe.company or probe.name):
-            # What is not taken alone would have the whole company refused.
-            together = [probe for probe in group if not (probe.company and probe.same_as in self.lacking)]
-            if not together:
-                continue
-            self.progress(f"{self.case}: request {len(self.probes) + 1}, {company}")
-            replies = [self._one_call(together, arm) for arm in Arm]
-            if all(replies):
-                self.probes += together
-                self.replies += [reply for arm in replies for reply in arm]
-            silent = any(reply.trace is None for arm in replies for reply in arm)
-            if silent and isinstance(self.engine, FromOutside) and not self._mended():
-                last = together[0].after or company
-                self.left_out.append(f"what comes after {last}: the server does not answer any more")
-                self.gone = True
-                return
-
-    def _mended(self) -> bool:
-        """Whether both arms answer, servers that were started here being started anew."""
-        small = self.probes[0].request
-        for _ in range(TRIES):
-            with suppress(SpecgateError):  # one that is dying still runs for a while
-                self.engine.check(1, greedy=True)
-                return all(self.engine.generate([small], arm) for arm in Arm)
-        return False
-
-    def _one_call(self, probes: Sequence[Probe], arm: Arm) -> list[Reply]:
-        try:
-            traces = self.engine.generate(list(_requests(probes)), arm)
-        except Unsupported as error:
-            self.lacking.update(probe.name for probe in probes)
-            areas = ", ".join(dict.fromkeys(probe.area for probe in probes))
-            self.left_out.append(f"{areas}: the {arm.value} arm takes none ({error.what})")
-            return []
-        except OutOfMemory:
-            raise
-        except Ended as error:
-            return [Reply(probe.name, arm, None, str(error), crashed=True) for probe in probes]
-        except SpecgateError as error:
-            return [Reply(probe.name, arm, None, str(error)) for probe in probes]
-        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is told
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            return [Reply(probe.name, arm, None, said, crashed=True) for probe in probes]
-        if len(traces) != len(probes):
-            said = f"{len(traces)} answers where {len(probes)} were asked for"
-            return [Reply(probe.name, arm, None, said, crashed=True) for probe in probes]
-        return [Reply(probe.name, arm, trace) for probe, trace in zip(probes, traces)]
-
-    def traces(self, arm: Arm) -> dict[str, Trace]:
-        """Answers of one arm, by probe, as far as they make sense."""
-        return {
-            reply.probe: reply.trace
-            for reply in self.replies
-            if reply.arm is arm and reply.trace is not None and not trace_problems(reply.trace)
-        }
-
-
-def _requests(probes: Sequence[Probe]) -> Iterator[Request]:
-    """What is sent: a request for several answers once for all of its probes."""
-    left = 0
-    for probe in probes:
-        if not left:
-            yield probe.request
-            left = probe.request.n
-        left -= 1
 
 
 def _ground(engine: Engine) -> Ground:
@@ -201,7 +109,7 @@ def _words(engine: Tokenized, bounds: Bounds) -> tuple[int, ...]:
     return tuple(own[7 * place % len(own)] for place in range(len(own))) if own else words
 
 
-def _allowed(engine: Engine, probes: Sequence[Probe], asking: _Asking) -> list[Probe]:
+def _allowed(engine: Engine, probes: Sequence[Probe], asking: Asking) -> list[Probe]:
     """Without what the engine refuses to run at all: sampling, or several requests at once."""
     refused: dict[tuple[int, bool], str] = {}
     for size, greedy in ((1, True), (1, False), (COMPANY, False)):
@@ -209,7 +117,7 @@ def _allowed(engine: Engine, probes: Sequence[Probe], asking: _Asking) -> list[P
             refused[size, greedy] = reason
     companies = [(name, list(group)) for name, group in groupby(probes, key=lambda probe: probe.company)]
     # Several answers to one request are asked for in one call, and need no neighbours.
-    side_by_side = {name for name, group in companies if name and len(list(_requests(group))) > 1}
+    side_by_side = {name for name, group in companies if name and len(list(sent(group))) > 1}
     kept = []
     for probe in probes:
         needs = (COMPANY, False) if probe.company in side_by_side else (1, probe.request.sampling.greedy)
@@ -228,14 +136,14 @@ def _refusal(engine: Engine, size: int, *, greedy: bool) -> str:
     return ""
 
 
-def _said(engine: Engine, ground: Ground, asking: _Asking) -> Said:
+def _said(engine: Engine, ground: Ground, asking: Asking) -> Said:
     reference, candidate = (asking.traces(arm) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
     if isinstance(engine, Tokenized) and ground.bounds is not None:
         return Said(reference, candidate, engine.decode, engine.encode)
     return Said(reference, candidate)
 
 
-def _pairs(asking: _Asking) -> Iterator[Pair]:
+def _pairs(asking: Asking) -> Iterator[Pair]:
     """Both arms' answers to the same greedy request, for the width of the control."""
     reference, candidate = (asking.traces(arm) for arm in (Arm.REFERENCE, Arm.CANDIDATE))
     for probe in asking.probes:
@@ -244,14 +152,14 @@ def _pairs(asking: _Asking) -> Iterator[Pair]:
             yield Pair(probe.name, probe.name, 0, "AB", one, other)
 
 
-def _plain(asking: _Asking) -> list[Asked]:
+def _plain(asking: Asking) -> list[Asked]:
     """Greedy answers to requests without parameters: what the target's noise is measured on."""
     traces, areas = asking.traces(Arm.REFERENCE), {"plain", "length"}
     known_of = [(p.request, traces[p.name].token_ids) for p in asking.probes if p.area in areas and p.name in traces]
     return [asked for asked in known_of if asked[1]]
 
 
-def _identified(engine: Engine, asking: _Asking) -> list[Reply]:
+def _identified(engine: Engine, asking: Asking) -> list[Reply]:
     """Replies with token ids where a server told texts alone, as far as they can be known."""
     requests = {probe.name: probe.request for probe in asking.probes}
     return [
@@ -260,7 +168,7 @@ def _identified(engine: Engine, asking: _Asking) -> list[Reply]:
     ]
 
 
-def _scored(engine: Engine, name: str, asking: _Asking) -> list[Reply]:
+def _scored(engine: Engine, name: str, asking: Asking) -> list[Reply]:
     """Replies with the target's regrets, where the request leaves one choice alone."""
     by_name = {probe.name: probe for probe in asking.probes}
     chosen = [
@@ -278,7 +186,7 @@ def _scored(engine: Engine, name: str, asking: _Asking) -> list[Reply]:
     ]
 
 
-def _with_logs(engine: Engine, name: str, asking: _Asking, replies: Sequence[Reply]) -> list[Reply]:
+def _with_logs(engine: Engine, name: str, asking: Asking, replies: Sequence[Reply]) -> list[Reply]:
     """Replies with the target's log-probabilities, where the engine was asked for them and can be checked.
 
     A scorer outside of the engine may know the best tokens alone, and a rare one for no more than the rest of them.

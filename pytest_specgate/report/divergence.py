@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_specgate.errors import InvalidTrace
-from pytest_specgate.gates.exactness import is_tie, tied_within
+from pytest_specgate.gates.noise import is_tie, tied_within
 from pytest_specgate.logits import Divergence
 from pytest_specgate.records import Measurement, Pair, Trace
 from pytest_specgate.samples.choices import choices

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pytest_specgate.gates.exactness import is_tie, tolerance, ulp
+from pytest_specgate.gates.noise import is_tie, tolerance, ulp
 from pytest_specgate.logits import Choices, Control, Divergence, TextRegrets
 from pytest_specgate.records import Outcome, Place, Verdict
 from pytest_specgate.suite.checks import by_rounds, statistical

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_specgate.gates.exactness import LEAST_OUTSIDE, tolerance
+from pytest_specgate.gates.noise import LEAST_OUTSIDE, tolerance
 from pytest_specgate.logits import Between, Choices, Control, Divergence, Scores, TextRegrets
 from pytest_specgate.measure.margins import rescored
 from pytest_specgate.measure.outside import control_from
