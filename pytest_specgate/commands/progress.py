@@ -8,10 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from pytest_specgate.pacing import Pace, rewrites
 from pytest_specgate.report.escape import flat
-
-LOG_SECONDS = 30.0
-TERMINAL_SECONDS = 0.2
 
 
 class Progress:
@@ -24,17 +22,14 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
-        self._rewriting = stream.isatty() and not environ.get("CI")
-        self._clock = clock
-        self._last = clock()
+        self._rewriting = rewrites(stream.isatty(), environ)
+        self._pace = Pace(clock)
         self._shown = False
 
     def __call__(self, text: str) -> None:
         """Show the text if it is time to."""
-        now = self._clock()
-        if now - self._last < (TERMINAL_SECONDS if self._rewriting else LOG_SECONDS):
+        if not self._pace.due(rewriting=self._rewriting):
             return
-        self._last = now
         if self._rewriting:
             width = shutil.get_terminal_size().columns - 1
             self._stream.write(f"\r\x1b[2K{flat(text)[:width]}")

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 import pytest
 
 from pytest_specgate.masking import masker
-
-LOG_SECONDS = 30.0
-TERMINAL_SECONDS = 0.2
+from pytest_specgate.pacing import Pace, rewrites
 
 
 class Progress:
@@ -27,7 +24,7 @@ class Progress:
         self._plugins = config.pluginmanager
         self._silent = config.get_verbosity() < 0 or hasattr(config, "workerinput")
         self._environ = environ
-        self._last = time.monotonic()
+        self._pace = Pace()
         self._shown = False
 
     def __call__(self, text: str) -> None:
@@ -35,11 +32,9 @@ class Progress:
         reporter: pytest.TerminalReporter | None = self._plugins.get_plugin("terminalreporter")
         if self._silent or reporter is None:
             return
-        rewriting = bool(reporter.isatty) and not self._environ.get("CI")
-        now = time.monotonic()
-        if now - self._last < (TERMINAL_SECONDS if rewriting else LOG_SECONDS):
+        rewriting = rewrites(bool(reporter.isatty), self._environ)
+        if not self._pace.due(rewriting=rewriting):
             return
-        self._last = now
         text = masker(self._environ)(text)
         with self._uncaptured():
             if rewriting:

@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import PASS, Project
 
-ALL_OF_IT = "from pytest_specgate.plugin import progress\nprogress.LOG_SECONDS = progress.TERMINAL_SECONDS = 0.0\n"
+ALL_OF_IT = "from pytest_specgate import pacing\npacing.LOG_SECONDS = pacing.TERMINAL_SECONDS = 0.0\n"
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_quiet_is_quiet(chatty: Project) -> None:
 
 
 def test_a_short_run_says_nothing(project: Project) -> None:
-    project.write("conftest.py", "from pytest_specgate.plugin import progress\nprogress.LOG_SECONDS *= 100\n")
+    project.write("conftest.py", "from pytest_specgate import pacing\npacing.LOG_SECONDS *= 100\n")
     project.suite(PASS)
 
     result = project.python("--specgate", "-p", "no:randomly")

@@ -31,7 +31,7 @@ class Refused(Leaky):
     def start(self):
         raise EngineError("tiny", f"the server refuses {SECRET}", f"ask for another than {SECRET}")
 """
-CHATTY = "from pytest_specgate.plugin import progress\nprogress.LOG_SECONDS = 0.0\n"
+CHATTY = "from pytest_specgate import pacing\npacing.LOG_SECONDS = 0.0\n"
 DIVERGED = {"metric": "exact_match", "limit": "==100%"}
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specgate import pacing
 from pytest_specgate.__main__ import main
-from pytest_specgate.commands import progress
 from pytest_specgate.engines.plants import parse_plant
 from pytest_specgate.study.plan import Plan, cases_by_engine
 from pytest_specgate.suite.cases import expand
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPECGATE_CACHE", str(tmp_path / ".cache"))
-    monkeypatch.setattr(progress, "LOG_SECONDS", 3600.0)  # however busy the machine is
+    monkeypatch.setattr(pacing, "LOG_SECONDS", 3600.0)  # however busy the machine is
 
 
 def test_unchanged_builds_pass_and_planted_losses_are_seen_by_their_gates(tmp_path: Path) -> None:
