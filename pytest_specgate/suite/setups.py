@@ -67,6 +67,13 @@ class Candidate(Strict):
         "num_draft_tokens; default: always num_draft_tokens",
         examples=[2],
     )
+    min_match: Whole | None = Field(
+        None,
+        ge=1,
+        le=128,
+        description="kind native, prompt_lookup: nothing is copied where fewer tokens agree with the text's end",
+        examples=[2],
+    )
     max_ngram: Whole = Field(3, ge=1, le=16, description="prompt_lookup: longest n-gram that is looked up")
     exit_layer: Whole | None = Field(None, ge=1, description="early_exit: layer after which the draft is read")
     acceptance: Real | None = Field(
@@ -118,14 +125,15 @@ class Candidate(Strict):
                 "remove 'min_confidence' or use method: draft_model or early_exit"
             )
         copies = self.method is Method.PROMPT_LOOKUP or self.options.get("lookup_first")
-        if self.drafts_per_match is not None and not copies:
-            raise ValueError(
-                f"method {self.method.value} copies nothing — remove 'drafts_per_match' or use method: prompt_lookup"
-            )
+        for name in ("drafts_per_match", "min_match"):
+            if getattr(self, name) is not None and not copies:
+                raise ValueError(
+                    f"method {self.method.value} copies nothing — remove '{name}' or use method: prompt_lookup"
+                )
 
 
 #: Settings of a candidate that change the draft's length from round to round.
-_LENGTHS = ("min_confidence", "min_acceptance", "drafts_per_match")
+_LENGTHS = ("min_confidence", "min_acceptance", "drafts_per_match", "min_match")
 
 
 class ScorerSpec(Strict):

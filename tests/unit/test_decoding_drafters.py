@@ -26,6 +26,9 @@ DRAFTERS: dict[str, Callable[[Network, Family], Drafter]] = {
     "prompt lookup": lambda target, made: PromptLookup(3),
     "early exit": lambda target, made: EarlyExit(target, 1),
     "composed": lambda target, made: Composed(PromptLookup(2), DraftModel(Network(made.draft))),
+    "composed, long copies": lambda target, made: Composed(
+        PromptLookup(8, per_match=2, least=2), DraftModel(Network(made.draft), 0.1)
+    ),
     "nothing": lambda target, made: NoDraft(),
     "filler": lambda target, made: Filler(5),
 }
@@ -46,7 +49,7 @@ def test_greedy_text_is_the_targets_own_whoever_drafts(drafter: str) -> None:
     texts, decoder = generate(drafter, [Job(p, b) for p, b in zip(copying, budgets)])
 
     assert [t.tokens for t in texts] == [own_words(made.target, p, b) for p, b in zip(copying, budgets)]
-    if drafter in {"draft model", "composed", "prompt lookup"}:
+    if drafter in {"draft model", "composed", "composed, long copies", "prompt lookup"}:
         assert 0 < sum(decoder.meter.accepted_at) < sum(decoder.meter.drafted_at)
     if drafter == "nothing":
         assert all(r.drafted == 0 for t in texts for r in t.rounds)

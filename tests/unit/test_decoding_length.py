@@ -166,6 +166,25 @@ def test_a_copy_is_as_long_as_what_agrees_allows(text: list[int], per_match: int
     assert found == NgramIndex(2).continuation(text, 8)[:length]
 
 
+@pytest.mark.parametrize(
+    ("text", "least", "per_match", "length"),
+    [
+        ([1, 2, 3, 4, 5, 9, 8, 5], 1, None, 8),
+        ([1, 2, 3, 4, 5, 9, 8, 5], 2, None, 0),  # 5 alone agrees
+        ([1, 2, 3, 4, 5, 9, 8, 4, 5], 2, None, 8),
+        ([1, 2, 3, 4, 5, 9, 8, 3, 4, 5], 4, None, 0),
+        ([1, 2, 3, 4, 5, 9, 8, 2, 3, 4, 5], 4, None, 8),  # more must agree than are looked up
+        ([1, 2, 3, 4, 5, 9, 8, 2, 3, 4, 5], 4, 1, 4),
+        ([5, 9, 5], 2, None, 0),  # nothing stands before the first
+        ([1, 2, 3], 2, 1, 0),
+    ],
+)
+def test_nothing_is_copied_where_too_few_agree(text: list[int], least: int, per_match: int | None, length: int) -> None:
+    found = NgramIndex(2, least).continuation(text, 8, per_match)
+    assert len(found) == length
+    assert found == NgramIndex(2).continuation(text, 8)[:length]
+
+
 def test_greedy_text_is_the_targets_own_however_long_copies_are() -> None:
     made = family("Llama")
     prompts = [p * 3 for p in made.prompts[:6]]

@@ -91,6 +91,7 @@ DRAFTERS: dict[str, Drafter | None] = {
     "draft model": DraftModel(network(1, blur=0.7)),
     "prompt lookup": PromptLookup(2),
     "composed": Composed(PromptLookup(1), DraftModel(network(1, blur=0.7))),
+    "composed, where two agree": Composed(PromptLookup(2, least=2), DraftModel(network(1, blur=0.7), 0.2)),
 }
 
 

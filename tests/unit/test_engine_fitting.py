@@ -183,6 +183,20 @@ def test_copies_are_certain_of_what_followed_before(folder: Path) -> None:
     assert found.draft.square == found.draft.overlap
 
 
+def test_what_is_not_copied_for_want_of_agreement_cannot_be_kept(folder: Path) -> None:
+    anything = replace(REQUESTS[0], sampling=Sampling(temperature=1.0, seed=4))
+    text = (9, 8, 7, 9, 8, 7, 9, 30, 9, 8)
+    found = []
+    for least in (1, 2):
+        candidate = {"method": "prompt_lookup", "num_draft_tokens": 3, "max_ngram": 2, "min_match": least}
+        (told,) = build(folder, candidate=candidate).chances([anything], [text])
+        assert told.draft is not None
+        found.append([overlap > 0 for overlap in told.draft.overlap])
+    # After the second 9 one token agrees; from the second 8 on two do, until 30.
+    assert found[0][4:7] == [True, True, True]
+    assert found[1][4:7] == [False, True, True]
+
+
 def test_an_early_exit_is_asked_at_its_layer(folder: Path) -> None:
     engine = build(folder, candidate={"method": "early_exit", "exit_layer": 2, "num_draft_tokens": 3})
     text = texts_of(engine)[0]

@@ -225,6 +225,16 @@ IN_ENGINE = [
     ),
     (
         "method: prompt_lookup",
+        "method: draft_model, draft: x, min_match: 2",
+        ("3:41: method draft_model copies nothing — remove 'min_match' or use method: prompt_lookup"),
+    ),
+    (
+        "method: prompt_lookup",
+        "method: prompt_lookup, min_match: 2",
+        "3:9: kind transformers keeps drafts at one length — remove 'min_match' or use kind: native",
+    ),
+    (
+        "method: prompt_lookup",
         "method: prompt_lookup, min_acceptance: 0.3",
         "3:9: kind transformers keeps drafts at one length — remove 'min_acceptance' or use kind: native",
     ),

@@ -15,10 +15,14 @@ from pytest_specgate.decoding.network import Network
 
 
 class NgramIndex:
-    """Where each n-gram of a growing text, up to ``longest`` tokens, was last followed by something."""
+    """Where each n-gram of a growing text, up to ``longest`` tokens, was last followed by something.
 
-    def __init__(self, longest: int) -> None:
+    Only what at least ``least`` tokens agree on is copied; that may be more than are looked up.
+    """
+
+    def __init__(self, longest: int, least: int = 1) -> None:
         self._followed: list[dict[tuple[int, ...], int]] = [{} for _ in range(longest)]
+        self._least = least
         self._indexed = 0
 
     def continuation(self, text: Sequence[int], limit: int, per_match: int | None = None) -> list[int]:
@@ -31,8 +35,12 @@ class NgramIndex:
         for length in range(min(len(self._followed), len(text)), 0, -1):
             start = self._followed[length - 1].get(tuple(text[-length:]))
             if start is not None:
+                enough = self._least if per_match is None else max(self._least, -(-limit // per_match))
+                agreeing = _matched(text, start, enough)
+                if agreeing < self._least:
+                    return []
                 if per_match is not None:
-                    limit = min(limit, per_match * _matched(text, start, -(-limit // per_match)))
+                    limit = min(limit, per_match * agreeing)
                 period = len(text) - start
                 return [text[start + place % period] for place in range(limit)]
         return []
@@ -56,24 +64,27 @@ def _matched(text: Sequence[int], start: int, enough: int) -> int:
 class PromptLookup:
     """Proposes what followed the last ``max_ngram`` tokens or fewer, in prompt and output alike.
 
-    With ``per_match``, at most so many tokens for each one that agrees: a long agreement is a copy under way, and one
-    token of it says little.
+    With ``per_match``, at most so many tokens for each one that agrees, and nothing where fewer than ``least`` do: a
+    long agreement is a copy under way, and one token of it says little.
     """
 
-    def __init__(self, max_ngram: int, device: Any = "cpu", per_match: int | None = None) -> None:
-        self._max_ngram, self._per_match = max_ngram, per_match
+    def __init__(self, max_ngram: int, device: Any = "cpu", per_match: int | None = None, least: int = 1) -> None:
+        self._max_ngram, self._per_match, self._least = max_ngram, per_match, least
         self._device = device
         self._indices: list[NgramIndex] = []
 
     def reserve(self, slots: int, capacity: int) -> None:
         """Have an index per slot."""
         del capacity  # an index grows as its text does
-        self._indices = [NgramIndex(self._max_ngram) for _ in range(slots)]
+        self._indices = [self._index() for _ in range(slots)]
 
     def enter(self, row: Row, slot: int) -> None:
         """Begin an index; the prompt is read with the first proposal."""
         del row
-        self._indices[slot] = NgramIndex(self._max_ngram)
+        self._indices[slot] = self._index()
+
+    def _index(self) -> NgramIndex:
+        return NgramIndex(self._max_ngram, self._least)
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int]) -> Draft:
         """Return the copies, of different lengths, empty for rows whose ending is new."""

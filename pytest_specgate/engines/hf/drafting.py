@@ -70,7 +70,7 @@ def _draft_model(candidate: Candidate, parts: Parts) -> Drafter:
 
 
 def _lookup(candidate: Candidate, parts: Parts) -> Drafter:
-    return PromptLookup(candidate.max_ngram, parts.network.device, candidate.drafts_per_match)
+    return PromptLookup(candidate.max_ngram, parts.network.device, candidate.drafts_per_match, candidate.min_match or 1)
 
 
 def _early_exit(candidate: Candidate, parts: Parts) -> Drafter:

@@ -159,7 +159,7 @@ def candidate(spec: EngineSpec, draft_tokens: int, draft: Loaded | None) -> dict
     facts = {"method": spec.candidate.method.value, "k": str(draft_tokens)}
     if spec.candidate.acceptance is not None:
         facts["forced acceptance"] = f"{spec.candidate.acceptance:g}"
-    for name in ("min_confidence", "min_acceptance", "drafts_per_match"):
+    for name in ("min_confidence", "min_acceptance", "drafts_per_match", "min_match"):
         if (value := getattr(spec.candidate, name)) is not None:
             facts[name] = f"{value:g}"
     if spec.candidate.options:

@@ -59,13 +59,14 @@ class Asked:
     """Who is asked: the target, and at most one kind of draft.
 
     That is a ``draft`` model of the same vocabulary, the target's own first ``exit_layer`` layers, or copying what
-    followed the last ``longest_ngram`` tokens or fewer.
+    followed the last ``longest_ngram`` tokens or fewer where ``least_match`` agree.
     """
 
     target: Any
     draft: Any = None
     exit_layer: int | None = None
     longest_ngram: int | None = None
+    least_match: int = 1
     readers: Readers = field(default_factory=Readers)
 
     def voices(self) -> list[Voice]:
@@ -97,7 +98,9 @@ def whom(target: Any, draft: Any, candidate: Candidate | None, readers: Readers)
 _DRAFTS: Mapping[Method, Callable[[Any, Any, Candidate], Asked]] = {
     Method.DRAFT_MODEL: lambda target, draft, _: Asked(target, draft=draft),
     Method.EARLY_EXIT: lambda target, _, candidate: Asked(target, exit_layer=candidate.exit_layer),
-    Method.PROMPT_LOOKUP: lambda target, _, candidate: Asked(target, longest_ngram=candidate.max_ngram),
+    Method.PROMPT_LOOKUP: lambda target, _, candidate: Asked(
+        target, longest_ngram=candidate.max_ngram, least_match=candidate.min_match or 1
+    ),
 }
 
 
@@ -105,7 +108,7 @@ def chances(asked: Asked, texts: Sequence[Text], engine: str) -> list[Chances]:
     """Chances in the order of the texts (none is empty). Raises EngineError for foreign ids and bad logits."""
     plain = [text.plain for text in texts]
     scoring.refuse_foreign(asked.target, plain, engine)
-    found = [_Columns(_copies(text, asked.longest_ngram) if asked.longest_ngram else None) for text in texts]
+    found = [_Columns(_copies(text, asked) if asked.longest_ngram else None) for text in texts]
     with torch.inference_mode():
         for piece in pieces(asked.readers, asked.voices(), plain, scoring.rows_at_once(asked.target)):
             own, *drafts = piece.logits
@@ -143,9 +146,10 @@ class _Columns:
         return Chances(tuple(self.chance), tuple(self.above), tuple(self.highest), draft, tuple(self.outside))
 
 
-def _copies(text: Text, longest: int) -> list[int]:
+def _copies(text: Text, asked: Asked) -> list[int]:
     """What copying proposes before each output token; -1 where it proposes nothing."""
-    index, tokens, found = NgramIndex(longest), list(text.prompt), list[int]()
+    index = NgramIndex(asked.longest_ngram or 0, asked.least_match)
+    tokens, found = list(text.prompt), list[int]()
     for token in text.output:
         found.append(next(iter(index.continuation(tokens, 1)), -1))
         tokens.append(token)
