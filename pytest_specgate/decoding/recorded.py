@@ -130,7 +130,7 @@ class Recordings:
             self._refuse(_NO_ROOM)
             return
         except RuntimeError as error:
-            self._refuse(f"recording failed: {error}")
+            self._refuse(f"recording failed: {str(error).partition(chr(10))[0]}")
             return
         if same:
             self._made[shape] = made

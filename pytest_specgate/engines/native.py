@@ -175,10 +175,17 @@ class NativeEngine(HoldsModels):
         ]
 
     def _warn_of_refused(self) -> None:
-        for network in self._networks():
-            if network.recordings is not None and (why := network.recordings.refused) and why not in self._told:
+        for network, why in self._refused():
+            if why not in self._told:
                 self._told.add(why)
-                _log.warning("%s: graphs are not used: %s; forwards run as they would without", self._name, why)
+                said = "%s: graphs of %s are not used: %s; forwards run as they would without"
+                _log.warning(said, self._name, network.anatomy.name, why)
+
+    def _refused(self) -> Iterator[tuple[Network, str]]:
+        """Networks whose recordings were thrown away, and why."""
+        for network in self._networks():
+            if network.recordings is not None and network.recordings.refused:
+                yield network, network.recordings.refused
 
     def refuse(self, requests: Sequence[Request]) -> None:
         """Raise EngineError for a request that exceeds the window."""
@@ -281,7 +288,8 @@ class NativeEngine(HoldsModels):
         spec = self._context.spec
         found = facts.subject("native", self._device, self._started(), spec)
         found["forward"] = self._decoders[Arm.REFERENCE].target.forward_name
-        found |= {"graphs": "on"} if spec.graphs else {}
+        if spec.graphs:
+            found["graphs"] = next((f"off: {why}" for _, why in self._refused()), "on")
         drafting = self._decoders.get(Arm.CANDIDATE)
         if spec.candidate is None or drafting is None:
             return found

@@ -352,7 +352,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         ),
     ),
     "device": ({"device": "gpu"}, "e: unknown device 'gpu' — use auto, cpu, cuda, cuda:N or mps"),
-    "device that is not there": ({"device": "cuda:77"}, "e: device 'cuda:77' is not on this machine — available: "),
+    "device that is not there": (
+        {"device": "cuda:77"},
+        "e: device 'cuda:77' is not on this machine — use one of those: ",
+    ),
     "graphs without a GPU": (
         {"graphs": True, "device": "cpu"},
         "e: graphs are recorded on a GPU, and this is cpu — remove 'graphs' or choose device: cuda",
@@ -377,6 +380,15 @@ def test_what_cannot_work_is_refused_at_start(models: Path, what: str, monkeypat
     with pytest.raises(EngineError) as raised:
         engine.start()
     assert str(raised.value).startswith(text)
+
+
+def test_a_wider_draft_is_counted_at_its_own_width(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_specgate.engines.hf import room
+
+    monkeypatch.setattr(room, "_free", lambda device: 1)
+    wider = {**METHODS["draft_model"], "dtype": "float64", "allow_mixed_precision": True}
+    with pytest.raises(OutOfMemory, match=r"target \(161\.1 KiB\) and draft \(322\.2 KiB\) do not fit"):
+        build(models, wider, dtype="float32").start()
 
 
 @pytest.mark.parametrize(
@@ -576,6 +588,30 @@ def test_facts(drafting: Engine, models: Path, transformers: Engine) -> None:
     assert (subject["forward"], subject["draft_forward"]) == ("lean", "lean")
     assert drafting.place() == transformers.place()
     assert drafting.workload() == transformers.workload()
+
+
+def test_graphs_that_are_not_used_are_told_as_such(models: Path) -> None:
+    def fails(run: Any) -> Any:
+        raise RuntimeError("a stream that captures waits for nothing\nand more of that")
+
+    engine: Any = build(models, METHODS["prompt_lookup"])
+    engine.start()
+    engine._context = replace(engine._context, spec=engine._context.spec.model_copy(update={"graphs": True}))
+    assert engine.subject()["graphs"] == "on"
+    for network in engine._networks():
+        network.record(lambda: fails)
+    for _ in range(2):
+        engine.generate([ask(0)], Arm.REFERENCE)
+    assert engine.subject()["graphs"] == "off: recording failed: a stream that captures waits for nothing"
+    engine.close()
+
+
+@pytest.mark.parametrize("asked", ["cpu", "cpu:0"])
+def test_the_one_processor_goes_by_its_kind(models: Path, asked: str) -> None:
+    engine = build(models, METHODS["prompt_lookup"], device=asked)
+    engine.start()
+    assert engine.subject()["device"] == "cpu"
+    engine.close()
 
 
 def test_after_close_the_engine_says_so(models: Path) -> None:

@@ -300,7 +300,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "device": ({"device": "gpu"}, "e: unknown device 'gpu' — use auto, cpu, cuda, cuda:N or mps"),
     "device that is not there": (
         {"device": "cuda:77"},
-        "e: device 'cuda:77' is not on this machine — available: ",
+        "e: device 'cuda:77' is not on this machine — use one of those: ",
     ),
     "draft dtype": (
         {"candidate": {"method": "draft_model", "draft": "draft", "dtype": "int8"}},

@@ -54,6 +54,24 @@ def test_a_miniature_is_the_same_every_time_and_small(name: str) -> None:
     assert one.generation_config.eos_token_id == letters.EOS
 
 
+def test_a_miniature_is_drawn_where_the_numbers_are_the_same_and_then_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    drawn: list[torch.device] = []
+    make = AutoModelForCausalLM.from_config
+
+    def told(*given: Any, **named: Any) -> Any:
+        drawn.append(torch.get_default_device())
+        return make(*given, **named)
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_config", told)
+    context = EngineContext("e", EngineSpec(kind="native"), Path())
+    found = [shapes.made(f"shape://{name}", context, torch.float32, "meta") for name in ("tiny-llama", "llama-150m")]
+    assert [device.type for device in drawn] == ["cpu", "meta"]
+    assert [one.device.type for one in found] == ["meta", "meta"]
+
+
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-gpt2", "tiny-mamba"])
 def test_a_draft_is_its_model_with_noise_on_its_matrices(name: str) -> None:
     import torch

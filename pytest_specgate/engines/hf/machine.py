@@ -32,8 +32,8 @@ def device_for(context: EngineContext) -> str:
         raise EngineError(context.name, f"unknown device {asked!r}", "use auto, cpu, cuda, cuda:N or mps")
     if int(index or 0) >= here[kind]:
         usable = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in here.items() if count)
-        raise EngineError(context.name, f"device {asked!r} is not on this machine", f"available: {usable}")
-    return asked
+        raise EngineError(context.name, f"device {asked!r} is not on this machine", f"use one of those: {usable}")
+    return asked if kind == "cuda" else kind  # of the others there is one, which rules know by its kind
 
 
 def dtype_for(context: EngineContext, device: str) -> Any:

@@ -12,6 +12,7 @@ import psutil
 
 from pytest_specgate.engines.base import EngineContext
 from pytest_specgate.engines.hf import shapes
+from pytest_specgate.engines.hf.machine import draft_dtype_for
 from pytest_specgate.engines.store import locate
 from pytest_specgate.errors import OutOfMemory
 from pytest_specgate.metrics import Unit
@@ -31,7 +32,8 @@ def refuse_too_large(context: EngineContext, device: str, dtype: Any) -> None:
     free = _free(device)
     if free is None or context.spec.quantization:
         return
-    sizes = {role: _size(model, context, dtype) for role, model in _models(context).items()}
+    dtypes = {"target": dtype, "draft": draft_dtype_for(context, dtype)}
+    sizes = {role: _size(model, context, dtypes[role]) for role, model in _models(context).items()}
     if sum(sizes.values()) <= free:
         return
     parts = " and ".join(f"{role} ({format_value(size, Unit.BYTES)})" for role, size in sizes.items())

@@ -129,19 +129,23 @@ def _config(reference: str, engine: str) -> Any:
 
 
 def made(reference: str, context: EngineContext, dtype: Any, device: str) -> Any:
-    """The model with random weights of a fixed seed, made on its device; torch's own random state is left alone."""
+    """The model with random weights of a fixed seed; torch's own random state is left alone.
+
+    They are drawn where it runs, since billions of them take long elsewhere. A miniature's are drawn on the CPU
+    whatever runs it: it is judged by what it says, and each device draws other numbers.
+    """
     from transformers import AutoModelForCausalLM
 
-    config = _config(reference, context.name)
+    config, where = _config(reference, context.name), "cpu" if is_miniature(reference) else device
     options = {"dtype": dtype}
     if context.spec.attention != "auto":
         options["attn_implementation"] = context.spec.attention
-    with torch.random.fork_rng(devices=[device] if device.startswith("cuda") else []), torch.device(device):
+    with torch.random.fork_rng(devices=[where] if where.startswith("cuda") else []), torch.device(where):
         torch.manual_seed(_SEED)
         model = AutoModelForCausalLM.from_config(config, **options)
         if reference.endswith(_DRAFT):
             _blur(model)
-    return model
+    return model.to(device)
 
 
 def _blur(model: Any) -> None:
