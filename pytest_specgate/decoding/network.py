@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pytest_specgate.decoding.anatomy import Anatomy, examine
 from pytest_specgate.decoding.cache import SlotCache, Span
+from pytest_specgate.decoding.kernels import unplanned
 from pytest_specgate.decoding.lean import CLASSES, ROUGH, LeanForward, lean
 from pytest_specgate.decoding.recorded import Recorder, Recordings
 from pytest_specgate.decoding.refusal import Refusal
@@ -94,7 +95,8 @@ class Network:
             self.forget()
             self.cache = SlotCache(len(self.anatomy.windows), slots, capacity)
         if self._recordings is not None:
-            self._recordings.make(self.cache)
+            with unplanned(self._device):
+                self._recordings.make(self.cache)
 
     def forget(self) -> None:
         """Give the cache back, and what was recorded for it."""
@@ -113,6 +115,10 @@ class Network:
             recorded = self._recordings.scores(tokens, span, cache)
             if recorded is not None:
                 return recorded
+        with unplanned(self._device):
+            return self._forward(tokens, span, cache, keep)
+
+    def _forward(self, tokens: Tensor, span: Span, cache: SlotCache, keep: int) -> Tensor:
         positions = span.positions(self._device)
         cache.aim(span, positions)
         context = self.anatomy.context

@@ -14,10 +14,16 @@ import torch
 from torch import Tensor
 
 from pytest_specgate import decoding
-from pytest_specgate.decoding import recorded
+from pytest_specgate.decoding import network, recorded
+from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.kernels import unplanned
+from pytest_specgate.decoding.lean import LeanForward
+from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.recorded import cuda_recorder
 from pytest_specgate.decoding.sending import sent
 from pytest_specgate.engines.hf import facts
+from tests.unit.decoding import build
+from tests.unit.tape import record
 
 SECOND = torch.device("cuda:1")
 #: Where nothing is decoded: these run once, before anything is timed.
@@ -138,6 +144,51 @@ def test_a_gpus_peaks_are_those_of_running_and_not_of_loading(monkeypatch: pytes
     for device in ("cpu", "cuda:1"):
         facts.forget_loading(device)
     assert forgotten == ["cuda:1"]
+
+
+@pytest.mark.parametrize(("device", "allowed"), [("cuda", False), ("cpu", True)])
+def test_attention_takes_no_kernel_that_is_planned_by_shape(device: str, allowed: bool) -> None:
+    takes = torch.backends.cuda.cudnn_sdp_enabled
+    with unplanned(torch.device(device)):
+        assert takes() is allowed
+    assert takes() is True, "what else runs in this process has its own way"
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        with unplanned(torch.device(device)):
+            assert takes() is False
+        assert takes() is False, "who forbids it means it"
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+def test_every_forward_and_every_recording_chooses_its_kernels_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, forwards = list[bool](), list[bool]()
+
+    @contextmanager
+    def told(device: Any) -> Iterator[None]:
+        inside.append(True)
+        yield
+        inside.pop()
+
+    made = Network(build("Llama"))
+    made.record(lambda: record)  # a replay chooses nothing: it runs what was recorded
+    monkeypatch.setattr(network, "unplanned", told)
+    forward = LeanForward.__call__
+
+    def watched(self: LeanForward, *given: Any, **named: Any) -> Tensor:
+        forwards.append(bool(inside))
+        return forward(self, *given, **named)
+
+    monkeypatch.setattr(LeanForward, "__call__", watched)
+    with torch.inference_mode():
+        for _ in range(2):
+            made.reserve(1, 64)
+            made.prefill([3, 1, 4], 0)
+            made.forward(torch.tensor([[1, 5]]), Span((3,), 2))
+    assert len(forwards) > 4
+    assert all(forwards)
+    assert made.recordings is not None
+    assert len(made.recordings) == 1
 
 
 def _calls(part: ast.AST, wanted: Callable[[str], bool]) -> Iterator[int]:
