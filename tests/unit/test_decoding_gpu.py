@@ -22,6 +22,7 @@ from pytest_specgate.decoding.network import Network
 from pytest_specgate.decoding.recorded import cuda_recorder
 from pytest_specgate.decoding.sending import sent
 from pytest_specgate.engines.hf import facts
+from pytest_specgate.engines.hf.loading import Loaded
 from tests.unit.decoding import build
 from tests.unit.tape import record
 
@@ -144,6 +145,18 @@ def test_a_gpus_peaks_are_those_of_running_and_not_of_loading(monkeypatch: pytes
     for device in ("cpu", "cuda:1"):
         facts.forget_loading(device)
     assert forgotten == ["cuda:1"]
+
+
+@pytest.mark.parametrize(("told", "peak"), [(900, 1100), (None, None)])
+def test_a_process_s_peak_counts_what_was_given_back(
+    told: int | None, peak: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {"max_memory_reserved": 700, "memory_reserved": 500, "max_memory_allocated": 600}
+    for name, amount in held.items():
+        monkeypatch.setattr(torch.cuda, name, {"cuda": amount}.__getitem__)
+    monkeypatch.setattr(facts.machine, "process_vram", lambda device: told)
+    read = facts.memory("cuda", Loaded(build("Llama"), None, ""), None, None)
+    assert (read.max_process_vram, read.max_reserved, read.max_allocated) == (peak, 700, 600)
 
 
 @pytest.mark.parametrize(("device", "allowed"), [("cuda", False), ("cpu", True)])

@@ -71,10 +71,15 @@ def memory(
 ) -> MemoryReading:
     """Weights by model and the caches; on a GPU, its peaks too. The process's own peak is left to the caller."""
     cuda = device.startswith("cuda")
+    reserved = torch.cuda.max_memory_reserved(device) if cuda else None
+    process = machine.process_vram(device) if cuda else None
+    if process is not None and reserved is not None:
+        # NVML tells what is held now, and the allocator has given some back: whenever graphs were recorded, for one.
+        process += reserved - torch.cuda.memory_reserved(device)
     return MemoryReading(
         max_allocated=torch.cuda.max_memory_allocated(device) if cuda else None,
-        max_reserved=torch.cuda.max_memory_reserved(device) if cuda else None,
-        max_process_vram=machine.process_vram(device) if cuda else None,
+        max_reserved=reserved,
+        max_process_vram=process,
         weights_target=size(target.model),
         weights_draft=size(draft.model) if draft else None,
         kv_cache=kv_cache,
