@@ -159,8 +159,9 @@ def _warm_up(engine: Engine, case: Case, least: int, arms: Sequence[Arm] = tuple
     at_once = case.concurrency if case.scenario.spec.load is None else WARM_LOAD
     first_block = next(blocks(case.scenario.conversations, at_once))
     if str(engine.subject().get("device", "")).startswith("cuda"):
-        # What the longest prompts need is fetched from the device once, and not while anything is timed.
-        _run_longest(engine, case, arms)
+        # Memory, kernels and graphs for a length or a number of rows come with the first forward that has it, and not
+        # while anything is timed.
+        _run_all(engine, case, arms)
     for arm in arms:
         fastest = float("inf")
         for call in range(max(least, WARMUP_PATIENCE)):
@@ -173,12 +174,14 @@ def _warm_up(engine: Engine, case: Case, least: int, arms: Sequence[Arm] = tuple
                 break
 
 
-def _run_longest(engine: Engine, case: Case, arms: Sequence[Arm]) -> None:
-    dialogue = Dialogue(case, "longest")
-    longest = sorted(case.scenario.conversations, key=lambda conversation: -max(map(len, conversation.turns)))
-    requests = [dialogue.request(conversation, 0) for conversation in longest[: case.concurrency]]
-    for arm in arms:
-        ask(engine, case.engine, requests, arm)
+def _run_all(engine: Engine, case: Case, arms: Sequence[Arm]) -> None:
+    dialogue = Dialogue(case, "all")
+    waiting = slots(case, engine.capabilities)
+    for turn, talking in turns(case, engine.capabilities):
+        requests = dialogue.requests(talking, turn)
+        for arm in arms:
+            for trace in ask(engine, case.engine, requests, arm, waiting):
+                dialogue.remember(trace)
 
 
 def _observe(

@@ -112,6 +112,21 @@ def test_arms_are_warmed_up_and_then_alternate_abba(tmp_path: Path) -> None:
     assert [pair.order for pair in measurement.pairs] == ["AB", "BA", "AB", "BA", "AB", "BA"]
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_on_a_gpu_all_that_is_timed_has_run_before(tmp_path: Path, device: str) -> None:
+    talks = {"id": "q9", "turns": ["Say it.", "And again."]}
+    path = write(tmp_path, prompts=[*PROMPTS[:2], talks], options={**BASE, "device": device})
+    suite, case = load(path)
+    engine = Watched(context(suite))
+    engine.start()
+    measure_case(engine, case, plan())
+    everything = ["q1", "q2", "q9/1", "q9/2"]
+    before, warm = engine.calls[:8], engine.calls[8:10]
+    assert before == [(arm, (prompt,)) for prompt in everything for arm in Arm]
+    assert warm == [(arm, ("q1",)) for arm in Arm], "what the first calls lacked is there from the next one on"
+    assert len(engine.calls) == 10 + 2 * 2 * len(everything)
+
+
 def test_a_pair_for_every_prompt_and_round(tmp_path: Path) -> None:
     engine, case = watched(tmp_path)
     measurement = measure_case(engine, case, plan(rounds=4))
