@@ -4,7 +4,7 @@ Arms run interleaved in one process on one thread. Wall time counts whatever els
 process does not, and is the better witness. All is decoding alone: what the target takes to read a prompt is taken off.
 Prompts are those of the full suite, subsampled; greedy. What the loop's own counters cost comes last.
 
-taskset -c 0 python benchmarks/decoding.py [--page docs/decoding.md] [--dtype bfloat16 float32] [--prompts 1]
+taskset -c 0 python benchmarks/decoding.py [--page docs/decoding.md] [--dtype bfloat16 float32] [--prompts 2]
     [--rounds 2] [--tokens 48] [--pairs 12] [--only plain suite assisted copy batch queue meter] [--others plain copy]
 """
 
@@ -34,7 +34,7 @@ from pytest_specgate.engines.hf.machine import cpu_model
 
 METER = "meter"
 _BEGUN = time.perf_counter()
-#: Arms by how they draft, and what became of the others of a section.
+#: How drafts are made → the arm that was chosen.
 _Chosen = dict[str, str]
 
 
@@ -126,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [*SECTIONS, METER]
     parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
-    parser.add_argument("--prompts", type=int, default=1, help="of each category, for choosing and for telling each")
+    parser.add_argument("--prompts", type=int, default=2, help="of each category, for choosing and for telling each")
     parser.add_argument("--rounds", type=int, default=2, help="of several prompts, for choosing and for telling each")
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--turns", type=int, help="at most so many of each section, two or more: for a trial")

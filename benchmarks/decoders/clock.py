@@ -49,7 +49,7 @@ def in_turn(
     """
     found = {name: Timed() for name in arms}
     for arm in arms.values():
-        arm(groups[0], 3)
+        arm(groups[0][:8], 3)
     for number, group in enumerate(groups):
         say(f"turn {number + 1} of {len(groups)}")
         for name in list(arms) if number // 2 % 2 else reversed(list(arms)):

@@ -17,18 +17,12 @@ BLOCKS, QUEUE = ", blocks", ", queue"
 #: Lengths of texts that end at different times, as shares of the longest.
 RAGGED = (1.0, 0.35, 0.7, 0.25, 0.85, 0.5, 0.3, 0.6)
 
-#: The draft at every length that may be the best.
-DRAFTS = (
-    *(Setting("draft", k) for k in (1, 2, 3, 4)),
-    Setting("draft", 6, min_confidence=0.1),
-    Setting("draft", 6, min_confidence=0.2),
-)
+#: The draft at lengths that may be the best.
+DRAFTS = (*(Setting("draft", k) for k in (2, 3, 4)), Setting("draft", 6, min_confidence=0.1))
 #: Copies where the text repeats itself, and else the draft.
 BOTHS = (
-    Setting("both", 2, max_ngram=8),
     Setting("both", 4, min_confidence=0.1, max_ngram=8, min_match=2),
-    Setting("both", 8, min_confidence=0.15, max_ngram=8, drafts_per_match=2),
-    Setting("both", 8, min_confidence=0.15, max_ngram=8, drafts_per_match=2, min_match=2),
+    Setting("both", 8, min_confidence=0.1, max_ngram=8, drafts_per_match=2, min_match=2),
     Setting("both", 16, min_confidence=0.15, max_ngram=8, drafts_per_match=2),
     Setting("both", 16, min_confidence=0.15, max_ngram=8, drafts_per_match=2, min_match=2),
 )
@@ -39,17 +33,11 @@ COPIES = (
     Setting("lookup", 16, max_ngram=8, drafts_per_match=2, min_match=2),
 )
 #: What may pay where a verify has eight rows already.
-EIGHT_DRAFTS = (
-    Setting("draft", 1),
-    Setting("draft", 2),
-    Setting("draft", 3, min_confidence=0.3),
-    Setting("draft", 1, min_acceptance=0.4),
-)
+EIGHT_DRAFTS = (Setting("draft", 1), Setting("draft", 2))
 EIGHT_BOTHS = (
-    Setting("both", 1, max_ngram=8),
     Setting("both", 1, max_ngram=8, min_match=2),
+    Setting("both", 1, max_ngram=8, min_match=3),
     Setting("both", 2, max_ngram=8, min_match=2),
-    Setting("both", 3, min_confidence=0.4, max_ngram=8, drafts_per_match=1, min_match=2),
 )
 
 
@@ -91,8 +79,8 @@ class Plan:
     prompts: int
     rounds: int
     k: int = 2
-    both: Setting = BOTHS[4]
-    eight: Setting = EIGHT_BOTHS[1]
+    both: Setting = BOTHS[-1]
+    eight: Setting = EIGHT_BOTHS[0]
 
 
 def plain(models: Models, plan: Plan) -> Section:
@@ -122,7 +110,7 @@ def assisted(models: Models, plan: Plan) -> Section:
 
 def copy(models: Models, plan: Plan) -> Section:
     """Prompt lookup against the reference arm where much is copied."""
-    arms, groups = _arms(models, COPIES), _one_by_one(models, ("copy",), 2 + plan.prompts)
+    arms, groups = _arms(models, COPIES), _one_by_one(models, ("copy",), 1 + plan.prompts)
     goals = (Goal(2.0, _names(COPIES)),)
     return Section("Prompt lookup ÷ reference on copy prompts", arms, REFERENCE, groups, goals)
 
