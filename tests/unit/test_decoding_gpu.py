@@ -12,18 +12,38 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from pytest_specgate import decoding
 from pytest_specgate.decoding import network, recorded
 from pytest_specgate.decoding.cache import Span
+from pytest_specgate.decoding.drafters.base import nothing
+from pytest_specgate.decoding.drafters.composed import Composed
+from pytest_specgate.decoding.drafters.draft_model import DraftModel
+from pytest_specgate.decoding.drafters.prompt_lookup import PromptLookup
+from pytest_specgate.decoding.drafters.synthetic import ForcedVerifier
+from pytest_specgate.decoding.job import Job, Row
 from pytest_specgate.decoding.kernels import unplanned
 from pytest_specgate.decoding.lean import LeanForward
 from pytest_specgate.decoding.network import Network
+from pytest_specgate.decoding.processors import (
+    BadWords,
+    CountPenalty,
+    LogitBias,
+    MinP,
+    MinTokens,
+    RepetitionPenalty,
+    Temperature,
+    TopK,
+    TopP,
+)
 from pytest_specgate.decoding.recorded import cuda_recorder
 from pytest_specgate.decoding.sending import sent
+from pytest_specgate.decoding.verifier import ExactVerifier
 from pytest_specgate.engines.hf import facts
 from pytest_specgate.engines.hf.loading import Loaded
-from tests.unit.decoding import build
+from tests.unit.decoding import VOCABULARY, build
 from tests.unit.tape import record
 
 SECOND = torch.device("cuda:1")
@@ -202,6 +222,59 @@ def test_every_forward_and_every_recording_chooses_its_kernels_so(monkeypatch: p
     assert all(forwards)
     assert made.recordings is not None
     assert len(made.recordings) == 1
+
+
+class Apart(TorchDispatchMode):
+    """Notes what reads tensors of several devices at once; numbers (of no dimension) may come from anywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixed: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor) and leaf.dim()]
+        if len({one.device for one in read}) > 1:
+            self.mixed.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def test_what_reads_from_two_devices_is_noticed() -> None:
+    with Apart() as apart:
+        torch.empty(3, 4, device="meta")[:, torch.tensor([1])]
+    assert len(apart.mixed) == 1
+
+
+PROCESSORS = (
+    *(LogitBias({3: 1.0}), RepetitionPenalty(1.2), CountPenalty(0.1, 0.2), BadWords(((3,), (4, 5)))),
+    *(MinTokens(40, (2,)), Temperature(0.7), TopK(9), TopP(0.9), MinP(0.05)),
+)
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("processors", [(), PROCESSORS])
+def test_a_round_stays_on_its_device_and_reads_nothing_from_it(greedy: bool, processors: tuple[Any, ...]) -> None:
+    """``meta`` is a device without numbers: whatever would bring one to the host fails there."""
+    target, draft = (build("Llama", num_key_value_heads=2).to("meta", torch.bfloat16) for _ in range(2))
+    network, second = (Network(model, LeanForward(model)) for model in (target, draft))
+    drafter = Composed(PromptLookup(3, network.device), DraftModel(second))
+    texts = [(1, 2, 3, 1, 2)[: 3 + number] for number in range(3)]
+    jobs = [Job(text, 40, greedy=greedy, processors=processors, seed=n) for n, text in enumerate(texts)]
+    rows = [Row(number, job, [*job.prompt, 7 + number]) for number, job in enumerate(jobs)]
+    with torch.inference_mode(), Apart() as apart:
+        network.reserve(3, 64)
+        drafter.reserve(3, 64)
+        for slot, row in enumerate(rows):
+            scores = network.prefill(row.job.prompt, slot)
+            ExactVerifier().judge(scores, nothing(1, scores.device), [row])
+            drafter.enter(row, slot)
+        made = drafter.propose(rows, [3, 3, 2])
+        block = torch.cat((sent([[1], [1], [1]], network.device), made.tokens), dim=1)
+        scores = network.forward(block, Span(tuple(len(row.tokens) - 1 for row in rows), 1 + made.width))
+        verdicts = [verifier.judge(scores, made, rows) for verifier in (ExactVerifier(), ForcedVerifier(0.5))]
+        network.move(2, 0)
+    assert apart.mixed == []
+    assert {verdict.tokens.device.type for verdict in verdicts} == {"meta"}
+    assert scores.shape == (3, 4, VOCABULARY)
 
 
 def _calls(part: ast.AST, wanted: Callable[[str], bool]) -> Iterator[int]:
