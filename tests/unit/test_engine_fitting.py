@@ -197,6 +197,14 @@ def test_what_is_not_copied_for_want_of_agreement_cannot_be_kept(folder: Path) -
     assert found[1][4:7] == [False, True, True]
 
 
+def test_drafts_that_may_be_copies_are_held_to_no_models_chances(folder: Path) -> None:
+    engine = build(folder, candidate={**DRAFT, "options": {"lookup_first": True}})
+    text = texts_of(engine)[0]
+    (found,) = engine.chances(REQUESTS[:1], [text])
+    assert found.draft is None
+    assert found.chance == build(folder).chances(REQUESTS[:1], [text])[0].chance
+
+
 def test_an_early_exit_is_asked_at_its_layer(folder: Path) -> None:
     engine = build(folder, candidate={"method": "early_exit", "exit_layer": 2, "num_draft_tokens": 3})
     text = texts_of(engine)[0]

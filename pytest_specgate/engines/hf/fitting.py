@@ -23,6 +23,7 @@ from pytest_specgate.decoding.drafters.prompt_lookup import NgramIndex
 from pytest_specgate.decoding.job import Job, Row
 from pytest_specgate.decoding.processors import Filter, MinP, Processor
 from pytest_specgate.engines.hf import scoring
+from pytest_specgate.engines.hf.methods import LOOKUP_FIRST
 from pytest_specgate.engines.hf.odds import Odds
 from pytest_specgate.engines.hf.reading import Readers, Voice, pieces
 from pytest_specgate.engines.hf.shaping import Speaker, processors, refuse_unwritable
@@ -96,7 +97,10 @@ def whom(target: Any, draft: Any, candidate: Candidate | None, readers: Readers)
 
 
 _DRAFTS: Mapping[Method, Callable[[Any, Any, Candidate], Asked]] = {
-    Method.DRAFT_MODEL: lambda target, draft, _: Asked(target, draft=draft),
+    # Where copies come first, only the engine knows which tokens were copied.
+    Method.DRAFT_MODEL: lambda target, draft, candidate: Asked(
+        target, draft=None if candidate.options.get(LOOKUP_FIRST) else draft
+    ),
     Method.EARLY_EXIT: lambda target, _, candidate: Asked(target, exit_layer=candidate.exit_layer),
     Method.PROMPT_LOOKUP: lambda target, _, candidate: Asked(
         target, longest_ngram=candidate.max_ngram, least_match=candidate.min_match or 1
