@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ANSWER_TOKENS = 550_000
+ANSWER_TOKENS = 1_190_000
 HELD_OUT_TOKENS = 20_000
 
 

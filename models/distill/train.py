@@ -39,7 +39,7 @@ POOL = 512
 class Settings(Shape):
     """Everything that decides the result; written into training.json."""
 
-    steps: int = 1650
+    steps: int = 3500
     batch_tokens: int = 4096
     """Tokens of a batch, padding included; its rows are of similar length."""
     matrix_rate: float = 6e-3
