@@ -67,6 +67,11 @@ class LeanForward:
         return self._head.copied
 
     @property
+    def recordable(self) -> bool:
+        """Whether a forward reads nothing from its device on the way."""
+        return self._angles.fixed
+
+    @property
     def layers(self) -> int:
         """How many layers a forward runs through now."""
         return int(self._config.num_hidden_layers)

@@ -65,9 +65,14 @@ class Network:
 
         Raises Refusal for a class that cannot be.
         """
+        if self.doubt:
+            raise Refusal(f"forwards of {self.anatomy.name} cannot be recorded: {self.doubt}", "remove 'graphs'")
         if self._lean is None:
             hint = f"remove 'graphs' or use a model of one of these classes: {', '.join(CLASSES)}, windows apart"
             raise Refusal(f"forwards of {self.anatomy.name} cannot be recorded", hint)
+        if not self._lean.recordable:
+            what = f"forwards of {self.anatomy.name} cannot be recorded: its angles depend on how long a text is"
+            raise Refusal(what, "remove 'graphs'")
         self._recordings = Recordings(self._lean, fresh, self.anatomy.context)
 
     @property

@@ -21,7 +21,8 @@ class Angles:
 
     def __init__(self, module: Any, dtype: torch.dtype) -> None:
         self._module, self._dtype = module, dtype
-        self._fixed = getattr(module, "rope_type", None) in _FIXED
+        #: Whether they depend on the position alone; others are asked for by reading how long a text is.
+        self.fixed = getattr(module, "rope_type", None) in _FIXED
         self._table: Tensor | None = None
 
     def __call__(self, positions: Tensor, end: int) -> tuple[Tensor, Tensor]:
@@ -30,7 +31,7 @@ class Angles:
         The first half of the sine has its sign turned: ``x * cosine + rolled x * sine`` turns x, rolled by half of its
         size.
         """
-        if self._fixed and positions.device.type == "cpu":
+        if self.fixed and positions.device.type == "cpu":
             found = self._reaching(end, positions.device).index_select(0, positions.reshape(-1))
             found = found.view(*positions.shape, 1, -1)
         else:

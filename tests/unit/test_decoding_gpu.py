@@ -38,7 +38,8 @@ from pytest_specgate.decoding.processors import (
     TopK,
     TopP,
 )
-from pytest_specgate.decoding.recorded import cuda_recorder
+from pytest_specgate.decoding.recorded import Shape, cuda_recorder
+from pytest_specgate.decoding.refusal import Refusal
 from pytest_specgate.decoding.sending import sent
 from pytest_specgate.decoding.verifier import ExactVerifier
 from pytest_specgate.engines.hf import facts
@@ -275,6 +276,51 @@ def test_a_round_stays_on_its_device_and_reads_nothing_from_it(greedy: bool, pro
     assert apart.mixed == []
     assert {verdict.tokens.device.type for verdict in verdicts} == {"meta"}
     assert scores.shape == (3, 4, VOCABULARY)
+
+
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 48}
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+ANGLES = [{"rope_type": "default"}, YARN, {"rope_type": "llama3", "factor": 8.0, **LLAMA3}]
+
+
+class Devices(TorchDispatchMode):
+    """Notes the devices of all that is read and made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = function(*args, **(kwargs or {}))
+        self.seen |= {leaf.device.type for leaf in tree_leaves((args, kwargs, out)) if isinstance(leaf, Tensor)}
+        return out
+
+
+@pytest.mark.parametrize("angles", ANGLES, ids=lambda angles: angles["rope_type"])
+def test_what_is_recorded_has_nothing_of_the_host_in_it(angles: dict[str, Any]) -> None:
+    model = build("Llama", rope_parameters={"rope_theta": 1e4, **angles}).to("meta", torch.bfloat16)
+    made = Network(model, LeanForward(model))
+    made.record(lambda: record)
+    with torch.inference_mode():
+        made.reserve(4, 64)
+        assert made.recordings is not None
+        assert made.cache is not None
+        tokens, places = (torch.zeros((4, 3), dtype=torch.long, device="meta") for _ in range(2))
+        shape = Shape(rows=4, width=3, length=64, layers=2)
+        made.recordings._run(tokens, places, shape, made.cache)  # makes the cache
+        with Devices() as devices:
+            made.recordings._run(tokens, places, shape, made.cache)
+    assert devices.seen == {"meta"}
+
+
+def test_angles_that_ask_how_long_a_text_is_are_not_recorded() -> None:
+    made = Network(build("Llama", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}))
+    assert made.forward_name == "lean"
+    with pytest.raises(Refusal) as caught:
+        made.record(lambda: record)
+    assert str(caught.value) == (
+        "forwards of LlamaForCausalLM cannot be recorded: its angles depend on how long a text is — remove 'graphs'"
+    )
 
 
 def _calls(part: ast.AST, wanted: Callable[[str], bool]) -> Iterator[int]:

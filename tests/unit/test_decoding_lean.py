@@ -12,7 +12,9 @@ from pytest_specgate.decoding import lean
 from pytest_specgate.decoding.cache import SlotCache, SlotLayer, Span
 from pytest_specgate.decoding.network import PREFILL_CHUNK, Network
 from pytest_specgate.decoding.product import product
+from pytest_specgate.decoding.refusal import Refusal
 from tests.unit.decoding import FAMILIES, VOCABULARY, build
+from tests.unit.tape import record
 
 FITS = {"Llama", "Qwen2"}
 
@@ -92,7 +94,12 @@ def test_a_forward_that_does_not_run_here_is_told_and_left_alone(memory: bool, m
         with pytest.raises(torch.OutOfMemoryError):
             Network(build("Llama"))
     else:
-        assert Network(build("Llama")).doubt == "its forward does not run here (no kernel takes this)"
+        network = Network(build("Llama"))
+        assert network.doubt == "its forward does not run here (no kernel takes this)"
+        with pytest.raises(
+            Refusal, match=r"cannot be recorded: its forward does not run here \(no kernel takes this\)"
+        ):
+            network.record(lambda: record)
 
 
 def test_the_modules_keep_their_weights_and_nothing_is_kept_twice() -> None:
