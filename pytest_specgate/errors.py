@@ -101,6 +101,10 @@ class OutOfMemory(EngineError):
     """The device or the host ran out of memory during a case; the next case starts clean."""
 
 
+class AlreadyStored(SpecgateError):
+    """A case that an update of what is missing need not measure."""
+
+
 class InvalidTrace(SpecgateError):
     """A trace that breaks an identity of :func:`pytest_specgate.identities.trace_problems`."""
 

@@ -48,7 +48,7 @@ def update_baselines(session: SuiteSession, failed: frozenset[str]) -> list[Chan
         if path not in by_path:
             by_path[path] = _entries(path)
         old = by_path[path].get(result.case.id)
-        if not _may_touch(session.settings.update_only, result.case.id, old, failed):
+        if not _may_touch(session.settings.update_only, result, old, failed):
             continue
         changes.append(_change(session, result, path, old))
         if (new := changes[-1].new) is not None:
@@ -142,10 +142,10 @@ def _worse(check: Check) -> bool:
     return change.high < 0 if check.kind == "max_drop" else change.low > 0
 
 
-def _may_touch(only: str | None, case: str, old: Stored | None, failed: frozenset[str]) -> bool:
-    if only == "new":
-        return old is None
-    return case in failed if only == "failed" else True
+def _may_touch(only: str | None, result: CaseResult, old: Stored | None, failed: frozenset[str]) -> bool:
+    if only == "new":  # an entry of another workload holds nothing that this case could be compared with
+        return old is None or bool(baseline.mismatch(old, result.measurement.workload))
+    return result.case.id in failed if only == "failed" else True
 
 
 def unused_entries(folder: Path, suite: str, cases: Iterable[Case]) -> Mapping[Path, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_specgate import baseline, gates, interim
 from pytest_specgate.engines.base import Engine, EngineContext, Occupies
-from pytest_specgate.errors import EngineError, OutdatedBaseline, SpecgateError
+from pytest_specgate.errors import AlreadyStored, EngineError, OutdatedBaseline, SpecgateError
 from pytest_specgate.gates import refusals
 from pytest_specgate.measure.anew import measure_anew
 from pytest_specgate.measure.capacity import busy_notes
@@ -91,12 +91,17 @@ class SuiteSession:
         return result
 
     def judge(self, gate: Gate, case: Case) -> Verdict:
-        """The gate's verdict; ERROR when the case could not be measured, unless the suite expects a refusal."""
+        """The gate's verdict; ERROR when the case could not be measured, unless the suite expects a refusal.
+
+        Raises AlreadyStored.
+        """
         expect = self.suite.spec.engines[self.engine].expect
         try:
             result = self.case(case)
             if (stopped := result.error_of(gate.spec.info.family)) is not None:
                 raise stopped
+        except AlreadyStored:
+            raise
         except SpecgateError as error:
             return refusals.unmeasured(gate, case.id, error, expect, at_start=self._life().broken is error)
         if expect is not None:
@@ -164,6 +169,7 @@ class SuiteSession:
                 if case.scenario.generated:
                     return self._reduced(case, sweep_case(engine, case, self.settings.progress))
                 blank = unmeasured(engine, case)
+                self._refuse_needless(case, blank)
                 fits = FitPass(engine, case, self.settings.progress, lambda found: self._suspected(case, found))
                 plan = self._plan(case, (blank, self._stored(case, blank)), seconds, fits)
                 measurement = fits.into(measure_case(engine, case, plan))
@@ -183,6 +189,16 @@ class SuiteSession:
         result = self._reduced(case, measurement, memory_error)
         result = replace(result, sessions=sessions, task_error=task_error)
         return replace(result, scoring_error=scoring_error, fit_error=fits.error)
+
+    def _refuse_needless(self, case: Case, blank: Measurement) -> None:
+        """Raise AlreadyStored where only what is missing is to be stored, and this place has the case's entry."""
+        if self.settings.update_only != "new":
+            return
+        found = self._stored(case, blank)
+        if found is None or found.stored.place != blank.place or baseline.mismatch(found.stored, blank.workload):
+            return
+        what = f"{case.id}: stored on {found.stored.recorded}, and only what is missing is measured"
+        raise AlreadyStored(f"{what} — leave out --specgate-update-only to store it anew")
 
     def _suspected(self, case: Case, measurement: Measurement) -> bool:
         """Whether what was scored so far would fail a gate on drawn tokens."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_specgate import outcomes
+from pytest_specgate.errors import AlreadyStored
 from pytest_specgate.plugin.keys import RUN, VERDICT
 from pytest_specgate.records import Outcome, Verdict
 from pytest_specgate.report.junit import properties
@@ -33,6 +34,8 @@ def set_up(item: GateItem) -> None:
         pytest.skip(reason)
     try:
         verdict = run.judge(item)
+    except AlreadyStored as stored:
+        pytest.skip(str(stored))
     finally:
         run.progress.clear()
     if verdict is None:

@@ -90,9 +90,32 @@ def test_only_new_leaves_what_is_there(project: Project) -> None:
     result = project.run("--specgate-update-only=new")
 
     new = (project.path / _stored(project)[0]).read_text()
+    result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["tiny::more-t0-c1: new"])
     assert set(json.loads(new)["cases"]) == {"tiny::qa-t0-c1", "tiny::more-t0-c1"}
     assert json.loads(new)["cases"]["tiny::qa-t0-c1"] == json.loads(old)["cases"]["tiny::qa-t0-c1"]
+
+
+def test_only_new_measures_an_entry_of_another_workload(project: Project) -> None:
+    project.suite(DRIFT)
+    project.run("--specgate-update")
+    project.suite(DRIFT, scenarios={"qa": {"category": "qa", "prompts": "prompts/p.jsonl", "max_tokens": 17}})
+
+    result = project.run("--specgate-update-only=new")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["baseline written: *"])
+
+
+def test_only_new_with_nothing_missing_measures_nothing(project: Project) -> None:
+    project.suite(DRIFT)
+    project.run("--specgate-update")
+
+    result = project.run("--specgate-update-only=new", "-rs")
+
+    result.assert_outcomes(skipped=1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*stored on * only what is missing is measured*"])
 
 
 def test_only_failed_refreshes_cases_whose_gates_fail(project: Project) -> None:
