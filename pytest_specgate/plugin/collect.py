@@ -70,10 +70,12 @@ class SuiteFile(pytest.File):
 
     def collect(self) -> Iterator[EngineNode]:
         """Yield one node per engine, in the order of the file."""
-        self.config.stash[RUN].found.opened += 1
+        run = self.config.stash[RUN]
+        run.found.opened += 1
         if self.problem is not None:
             raise self.CollectError(str(self.problem)) from self.problem
-        self.config.stash[RUN].found.warnings += self.suite.warnings if self.suite else ()
+        if self.suite is not None and run.options.takes(self.suite.spec.tier.value):
+            run.found.warnings += self.suite.warnings
         for name, cases in groupby(self.cases, key=lambda case: case.engine):
             yield EngineNode.from_parent(self, name=name, suite=self.suite, cases=tuple(cases))
 

@@ -85,6 +85,15 @@ def test_the_ini_file_gives_defaults(project: Project) -> None:
     assert (project.path / "stored").is_dir()
 
 
+def test_warnings_of_suites_of_higher_tiers_are_left_out(project: Project) -> None:
+    scenarios = {"qa": {"category": "qa", "prompts": "prompts/p.jsonl", "ignore_eos": True}}
+    project.suite(PASS, tier="full", scenarios=scenarios)
+    warning = "warning: *ignores the end of text*"
+
+    project.run("--specgate").stdout.no_fnmatch_line(warning)
+    project.run("--specgate", "--specgate-tier=full").stdout.fnmatch_lines([warning])
+
+
 def test_the_command_line_wins_over_the_ini_file(project: Project) -> None:
     project.write("pytest.ini", "[pytest]\nspecgate_tier = full\n")
     project.suite(PASS, tier="full")
